@@ -1,0 +1,1 @@
+"""Ascend NPU backend of Tile."""

@@ -1,0 +1,1 @@
+"""Tile language, IR, layouts, passes and the backend interface."""

@@ -1,0 +1,1 @@
+"""jit, kernel objects, caches, execution backends and torch integration of Tile."""
