@@ -1,0 +1,54 @@
+"""The one module that imports tvm_ffi, and only inside functions.
+
+``import tvm_ffi`` imports torch where it is installed and asks for a CUDA device: seconds that ``import tile_core`` must
+not cost.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import ToolchainError, declare_codes
+
+if TYPE_CHECKING:
+    import tvm_ffi
+
+__all__ = ["include_directories", "load_module", "tvm_ffi_module"]
+
+declare_codes({"E-FFI": "the tvm-ffi library is missing or lacks a part"})
+
+
+def tvm_ffi_module() -> Any:
+    """The `tvm_ffi` package, imported now."""
+    try:
+        import tvm_ffi
+    except ImportError as error:
+        raise ToolchainError(
+            "E-FFI",
+            "tvm_ffi cannot be imported",
+            facts=(f"found: {type(error).__name__}: {error}",),
+            help="install apache-tvm-ffi (tile-core's metadata names the versions that fit)",
+        ) from error
+    return tvm_ffi
+
+
+def load_module(path: str | Path) -> tvm_ffi.Module:
+    """The shared library at `path` as a module of packed functions (``module.get_function(name)``)."""
+    return tvm_ffi_module().load_module(str(path))
+
+
+def include_directories() -> tuple[Path, ...]:
+    """Folders with ``tvm/ffi/c_api.h`` and ``dlpack/dlpack.h``, found without importing tvm_ffi."""
+    spec = importlib.util.find_spec("tvm_ffi")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        include = Path(location) / "include"
+        if (include / "tvm" / "ffi" / "c_api.h").is_file():
+            return (include,)
+    raise ToolchainError(
+        "E-FFI",
+        "the C headers of tvm-ffi were not found",
+        facts=("looked for include/tvm/ffi/c_api.h in the tvm_ffi package",),
+        help="install apache-tvm-ffi as a wheel (its headers come along)",
+    )
