@@ -1,7 +1,7 @@
 """The one module that imports tvm_ffi, and only inside functions.
 
-``import tvm_ffi`` imports torch where it is installed and asks for a CUDA device: seconds that ``import tile_core`` must
-not cost.
+``import tvm_ffi`` imports torch where it is installed and asks for a CUDA device: seconds that ``import tile_core``
+must not cost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Settings: every environment variable that Tile reads, in one typed table.
 
-`settings.cache_dir` reads ``TILE_CACHE_DIR`` at that moment, so a changed environment shows at once. A value that cannot be
-read is a `SettingError` that names the variable, what was found and what is allowed. `settings.scope(disable_cache=True)`
-overrides for a `with` block, in the whole process: compile workers started inside must see it too.
+`settings.cache_dir` reads ``TILE_CACHE_DIR`` at that moment, so a changed environment shows at once. A value that
+cannot be read is a `SettingError` that names the variable, what was found and what is allowed.
+`settings.scope(disable_cache=True)` overrides for a `with` block, in the whole process: compile workers started
+inside must see it too.
 
 The table is made here and nowhere else; a backend's own switches are options of a compile, not settings.
 """
