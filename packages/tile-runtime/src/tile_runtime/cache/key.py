@@ -1,0 +1,136 @@
+"""The name of a compiled kernel: a pure function of everything that could change it.
+
+    key = cache_key({"ir": script, "options": {...}, "target": ..., "toolchain": ..., "code": code_digest("tile_core"), ...})
+
+Same parts, same key: in another process, on another machine, whatever the time of files. What may enter is text, numbers, booleans, None
+and sequences or string-keyed mappings of these; anything else (an object whose repr holds an address, a set without order) is refused
+here, not hashed by accident.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.util
+import json
+import math
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["Digests", "cache_key", "code_digest"]
+
+CODE_SUFFIXES = (".py", ".h", ".hpp", ".so", ".pyd")
+
+
+def cache_key(parts: Mapping[str, object]) -> str:
+    """The sha256, in hex, of `parts` as sorted JSON.
+
+    Raises:
+        TypeError: a part is of a kind without one canonical text; the message names it.
+    """
+    text = json.dumps(_canonical(parts, "parts"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def code_digest(module: str) -> str | None:
+    """The digest of the code files of the package or module named `module` (a top-level name such as ``tile_core``).
+
+    None where there is no file to read: ``__main__`` of an interactive session, a module made at run time. Such code can't be kept
+    on disk under a key.
+    """
+    return _digests.of(module)
+
+
+class Digests:
+    """Digests of code files, remembered as long as no file's size or time changes; times never enter a digest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._contents: dict[str, tuple[int, int, str]] = {}
+
+    def of(self, module: str) -> str | None:
+        """See `code_digest`."""
+        place = _place_of(module)
+        if place is None:
+            return None
+        if place.is_file():
+            rows = [(place.name, self._content(place))]
+        else:
+            rows = _installed_rows(place) or [
+                (path.relative_to(place.parent).as_posix(), self._content(path)) for path in _code_files(place)
+            ]
+        lines = "".join(f"{name}\n{digest}\n" for name, digest in sorted(rows))
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def _content(self, path: Path) -> str:
+        status = path.stat()
+        stamp = (status.st_size, status.st_mtime_ns)
+        with self._lock:
+            known = self._contents.get(str(path))
+        if known is not None and known[:2] == stamp:
+            return known[2]
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        with self._lock:
+            self._contents[str(path)] = (*stamp, digest)
+        return digest
+
+
+_digests = Digests()
+
+
+def _canonical(value: object, where: str) -> object:
+    if value is None or type(value) in (str, bool, int):
+        return value
+    if type(value) is float:
+        # JSON has no text for these, and 1.0 must not equal 1
+        return {"float": value.hex() if math.isfinite(value) else repr(value)}
+    if isinstance(value, Mapping):
+        for name in value:
+            if type(name) is not str:
+                raise TypeError(f"{where}: a cache key takes mappings with text keys, found the key {name!r}")
+        return {name: _canonical(item, f"{where}[{name!r}]") for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    raise TypeError(f"{where}: {type(value).__name__} has no canonical text for a cache key")
+
+
+def _place_of(module: str) -> Path | None:
+    """The package's folder or the module's file, without importing it."""
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):  # ValueError: __main__ and modules without a spec
+        return None
+    if spec is None:
+        return None
+    for location in spec.submodule_search_locations or ():
+        if os.path.isdir(location):
+            return Path(location)
+    if spec.origin and os.path.isfile(spec.origin):
+        return Path(spec.origin)
+    return None
+
+
+def _code_files(package: Path) -> list[Path]:
+    found = []
+    for folder, folders, names in os.walk(package):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        found += [Path(folder) / name for name in names if name.endswith(CODE_SUFFIXES)]
+    return found
+
+
+def _installed_rows(package: Path) -> list[tuple[str, str]] | None:
+    """(path, sha256) of the package's code files from the RECORD of the wheel that brought it; None for an editable or source tree."""
+    marker = f"{package.name}/__init__.py"
+    for record in sorted(package.parent.glob("*.dist-info/RECORD")):
+        try:
+            text = record.read_text(encoding="utf-8")
+        except OSError:
+            continue
+        if marker not in text:
+            continue
+        rows = [row for row in csv.reader(text.splitlines()) if len(row) >= 2 and row[0].endswith(CODE_SUFFIXES)]
+        if any(row[0] == marker for row in rows):
+            return [(row[0], row[1]) for row in rows]
+    return None
