@@ -272,7 +272,7 @@ def test_eight_processes_publish_one_key_at_once(tmp_path):
     assert len(cache.keys()) == 20 and staged(cache) == []
     with warnings.catch_warnings():
         warnings.simplefilter("error", CacheWarning)
-        assert all(cache.load(key) for key in cache.keys())
+        assert all(map(cache.load, cache.keys()))
 
 
 def test_a_root_that_is_a_file_costs_the_cache_not_the_compile(tmp_path):
@@ -285,8 +285,8 @@ def test_a_root_that_is_a_file_costs_the_cache_not_the_compile(tmp_path):
             assert cache.publish(KEY, FILES) is None
     (text,) = told(record)
     assert text == (
-        f"the kernel cache {tmp_path / 'cache'} cannot be used (Not a directory); kernels are compiled for this process "
-        "only. Set TILE_CACHE_DIR to a folder that can be written, or TILE_DISABLE_CACHE=1 to say that this is meant"
+        f"the kernel cache {tmp_path / 'cache'} cannot be used (Not a directory); kernels are compiled for this "
+        "process only. Set TILE_CACHE_DIR to a folder that can be written, or TILE_DISABLE_CACHE=1 to say that this is meant"
     )
 
 

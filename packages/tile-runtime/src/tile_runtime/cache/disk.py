@@ -4,10 +4,11 @@
         kernels/<key>/…             one folder a kernel: its files and manifest.json (size and sha256 of each)
         .staging/<pid>-<random>/    what is being written, or was found damaged
 
-Writing: all files into a staging folder, each flushed to the device, the manifest last, the folder flushed, one rename. Another process
-sees the whole entry or none; who comes second finds the name taken and drops its own copy. Reading: every file is compared with the
-manifest. A damaged entry is renamed away (compared once more there, so that a good one published meanwhile is put back), told once and
-compiled anew. A root that cannot be read or written costs the cache, never the compile: that too is told once.
+Writing: all files into a staging folder, each flushed to the device, the manifest last, the folder flushed, one
+rename. Another process sees the whole entry or none; who comes second finds the name taken and drops its own copy.
+Reading: every file is compared with the manifest. A damaged entry is renamed away (compared once more there, so
+that a good one published meanwhile is put back), told once and compiled anew. A root that cannot be read or written
+costs the cache, never the compile: that too is told once.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class DiskCache:
         self._swept = False
 
     def load(self, key: str) -> Entry | None:
-        """The entry under `key` after every file was checked; None where there is none, or it was damaged (then it is removed)."""
+        """The entry under `key` after every file was checked; None where there is none, or it was damaged (then it
+        is removed).
+        """
         folder = self.kernels / key
         try:
             names = _verified(folder, key)
@@ -208,8 +211,9 @@ class DiskCache:
         # by kind of failure, not by key: one full disk is one message
         self._tell(
             f"unusable:{error.errno}",
-            f"the kernel cache {self.root} cannot be used ({error.strerror or error}); kernels are compiled for this process "
-            "only. Set TILE_CACHE_DIR to a folder that can be written, or TILE_DISABLE_CACHE=1 to say that this is meant",
+            f"the kernel cache {self.root} cannot be used ({error.strerror or error}); kernels are compiled for this "
+            "process only. Set TILE_CACHE_DIR to a folder that can be written, or TILE_DISABLE_CACHE=1 to say that "
+            "this is meant",
         )
 
     def _tell(self, once: str, message: str) -> None:
@@ -252,7 +256,9 @@ def _write_file(path: Path, content: bytes) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes the folder's own list of names durable. Systems that cannot open a folder (Windows) order renames themselves."""
+    """Makes the folder's own list of names durable. Systems that cannot open a folder (Windows) order renames
+    themselves.
+    """
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,10 +1,11 @@
 """The name of a compiled kernel: a pure function of everything that could change it.
 
-    key = cache_key({"ir": script, "options": {...}, "target": ..., "toolchain": ..., "code": code_digest("tile_core"), ...})
+    key = cache_key({"ir": script, "options": {...}, "target": ..., "toolchain": ..., "code":
+    code_digest("tile_core"), ...})
 
-Same parts, same key: in another process, on another machine, whatever the time of files. What may enter is text, numbers, booleans, None
-and sequences or string-keyed mappings of these; anything else (an object whose repr holds an address, a set without order) is refused
-here, not hashed by accident.
+Same parts, same key: in another process, on another machine, whatever the time of files. What may enter is text,
+numbers, booleans, None and sequences or string-keyed mappings of these; anything else (an object whose repr holds
+an address, a set without order) is refused here, not hashed by accident.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def cache_key(parts: Mapping[str, object]) -> str:
 def code_digest(module: str) -> str | None:
     """The digest of the code files of the package or module named `module` (a top-level name such as ``tile_core``).
 
-    None where there is no file to read: ``__main__`` of an interactive session, a module made at run time. Such code can't be kept
-    on disk under a key.
+    None where there is no file to read: ``__main__`` of an interactive session, a module made at run time. Such
+    code can't be kept on disk under a key.
     """
     return _digests.of(module)
 
@@ -121,7 +122,9 @@ def _code_files(package: Path) -> list[Path]:
 
 
 def _installed_rows(package: Path) -> list[tuple[str, str]] | None:
-    """(path, sha256) of the package's code files from the RECORD of the wheel that brought it; None for an editable or source tree."""
+    """(path, sha256) of the package's code files from the RECORD of the wheel that brought it; None for an editable
+    or source tree.
+    """
     marker = f"{package.name}/__init__.py"
     for record in sorted(package.parent.glob("*.dist-info/RECORD")):
         try:

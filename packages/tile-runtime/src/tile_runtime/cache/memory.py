@@ -12,7 +12,9 @@ V = TypeVar("V")
 
 
 class MemoryCache(Generic[V]):
-    """Key → value. One thread makes a value, the others that want it wait; different keys never wait for each other."""
+    """Key → value. One thread makes a value, the others that want it wait; different keys never wait for each
+    other.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +26,9 @@ class MemoryCache(Generic[V]):
         return self._values.get(key)
 
     def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value under `key`; `make()` makes it where there is none. When `make` raises, the next one who waits tries again."""
+        """The value under `key`; `make()` makes it where there is none. When `make` raises, the next one who waits
+        tries again.
+        """
         while True:
             with self._lock:
                 if key in self._values:
