@@ -1,0 +1,210 @@
+"""Element types: one interned `DType` for each (code, bits, lanes).
+
+The table below is the whole truth about scalar types; vector types are the same with lanes. Nothing here needs numpy or torch: conversions
+take names and objects and look at their `__name__` or string form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .errors import CompileError, declare_codes
+
+__all__ = ["DType", "SCALAR_NAMES", "as_dtype", "promote"]
+
+declare_codes({"E-DTYPE": "a name or value that is not an element type"})
+
+# name: (kind, bits). Kinds: b bool, i int, u uint, f IEEE-like float of any width, h handle, v void.
+_SCALARS: dict[str, tuple[str, int]] = {
+    "bool": ("b", 8),
+    "int4": ("i", 4),
+    "int8": ("i", 8),
+    "int16": ("i", 16),
+    "int32": ("i", 32),
+    "int64": ("i", 64),
+    "uint4": ("u", 4),
+    "uint8": ("u", 8),
+    "uint16": ("u", 16),
+    "uint32": ("u", 32),
+    "uint64": ("u", 64),
+    "float16": ("f", 16),
+    "bfloat16": ("f", 16),
+    "float32": ("f", 32),
+    "tfloat32": ("f", 32),
+    "float64": ("f", 64),
+    "float8_e3m4": ("f", 8),
+    "float8_e4m3": ("f", 8),
+    "float8_e4m3b11fnuz": ("f", 8),
+    "float8_e4m3fn": ("f", 8),
+    "float8_e4m3fnuz": ("f", 8),
+    "float8_e5m2": ("f", 8),
+    "float8_e5m2fnuz": ("f", 8),
+    "float8_e8m0fnu": ("f", 8),
+    "float6_e2m3fn": ("f", 6),
+    "float6_e3m2fn": ("f", 6),
+    "float4_e2m1fn": ("f", 4),
+    "handle": ("h", 64),
+    "void": ("v", 0),
+}
+SCALAR_NAMES = tuple(_SCALARS)
+_ALIASES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "int": "int32",
+    "uint": "uint32",
+    "short": "int16",
+    "long": "int64",
+    "boolean": "bool",
+    "int_": "int64",
+    "bool_": "bool",
+    "str": "handle",
+}
+
+
+class DType:
+    """An element type. Interned: two equal types are the same object, so `is` and `==` agree.
+
+    Calling one converts: ``T.float16(x)`` casts an expression or makes a constant; the language room installs that behaviour.
+    """
+
+    __slots__ = ("bits", "kind", "lanes", "name", "scalar")
+    _interned: ClassVar[dict[tuple[str, int], DType]] = {}
+    convert: ClassVar[Any] = None
+
+    name: str
+    kind: str
+    bits: int
+    lanes: int
+    scalar: DType
+
+    def __new__(cls, name: str, lanes: int = 1) -> DType:
+        found = cls._interned.get((name, lanes))
+        if found is not None:
+            return found
+        self = object.__new__(cls)
+        self.kind, self.bits = _SCALARS[name]
+        self.lanes = lanes
+        self.scalar = self if lanes == 1 else DType(name)
+        self.name = name if lanes == 1 else f"{name}x{lanes}"
+        return cls._interned.setdefault((name, lanes), self)
+
+    def __reduce__(self):
+        return DType, (self.scalar.name, self.lanes)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to itself and to whatever names it: ``T.float16 == "float16"``."""
+        return self is other or (isinstance(other, str) and _parse(other) is self)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __call__(self, value: Any = None, *more: Any) -> Any:
+        if DType.convert is None:
+            raise RuntimeError("import tile_core.language before converting with an element type")
+        return DType.convert(self, value, *more)
+
+    def with_lanes(self, lanes: int) -> DType:
+        """The vector type with `lanes` elements of this scalar type."""
+        return DType(self.scalar.name, lanes)
+
+    @property
+    def bytes(self) -> int:
+        """Storage size in bytes of one value, rounded up (a bool takes one byte)."""
+        return (self.bits * self.lanes + 7) // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        """Signed or unsigned integer, not bool."""
+        return self.kind in "iu"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in "if"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "b"
+
+    @property
+    def min_value(self) -> int:
+        """Smallest value of an integer type."""
+        return -(1 << (self.bits - 1)) if self.kind == "i" else 0
+
+    @property
+    def max_value(self) -> int:
+        """Largest value of an integer type (1 for bool)."""
+        if self.kind == "b":
+            return 1
+        return (1 << (self.bits - 1)) - 1 if self.kind == "i" else (1 << self.bits) - 1
+
+
+def _parse(name: str) -> DType | None:
+    name = _ALIASES.get(name, name)
+    if name in _SCALARS:
+        return DType(name)
+    base, mark, lanes = name.rpartition("x")
+    base = _ALIASES.get(base, base)
+    if mark and lanes.isdecimal() and base in _SCALARS and int(lanes) > 1:
+        return DType(base, int(lanes))
+    return None
+
+
+def as_dtype(value: Any) -> DType:
+    """The element type that `value` names: a `DType`, a string, a torch or numpy dtype, or a Python type (int → int32, float → float32).
+
+    Raises:
+        CompileError: `value` names no element type.
+    """
+    if isinstance(value, DType):
+        return value
+    if value is float:
+        return DType("float32")
+    if value is int:
+        return DType("int32")
+    if value is bool:
+        return DType("bool")
+    name = (
+        value
+        if isinstance(value, str)
+        else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
+    )
+    found = _parse(str(name).removeprefix("torch."))
+    if found is None:
+        raise CompileError(
+            "E-DTYPE",
+            f"{value!r} is not an element type",
+            help="use a name such as 'float16', a T.* type, a torch dtype or a numpy dtype",
+        )
+    return found
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The type of `a op b`: float over int, then the wider, signed over unsigned at equal width; bfloat16 with float16 gives float32."""
+    if a is b:
+        return a
+    lanes = max(a.lanes, b.lanes)
+    x, y = a.scalar, b.scalar
+    if x is y:
+        result = x
+    elif x.is_float != y.is_float:
+        result = x if x.is_float else y
+    elif x.bits != y.bits:
+        result = x if x.bits > y.bits else y
+    elif x.is_float:
+        result = DType("float32") if x.bits <= 16 else (x if x.name == "float32" else y)
+    elif x.is_bool or y.is_bool:
+        result = y if x.is_bool else x
+    else:
+        result = x if x.kind == "i" else y
+    return result.with_lanes(lanes)

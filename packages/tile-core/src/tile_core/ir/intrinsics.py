@@ -1,0 +1,125 @@
+"""The table of intrinsics: every name that a Call may carry, with its arity, result type and effect.
+
+A backend or third party adds rows with `register_intrinsic`; a Call whose name has no row does not compile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import DType
+from ..errors import InternalError
+
+__all__ = ["Intrinsic", "find_intrinsic", "intrinsics", "register_intrinsic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """A row of the table.
+
+    Args:
+        name: what `Call.op` says.
+        arity: number of arguments, or None for any.
+        result: `same` (type of the first argument), a type name, `bool` (with the first argument's lanes), or `given` (the Call says).
+        pure: whether calls without use may be dropped and equal calls merged.
+        effect: what it does to memory beyond its AccessPtr arguments (whose modes declare theirs): `none`, `sync`, `opaque`.
+        doc: one line.
+    """
+
+    name: str
+    arity: int | None
+    result: str = "same"
+    pure: bool = True
+    effect: str = "none"
+    doc: str = ""
+
+    def result_dtype(self, first: DType) -> DType:
+        """The result type for a first argument of type `first`."""
+        if self.result == "same":
+            return first
+        return DType(self.result, first.lanes)
+
+
+_table: dict[str, Intrinsic] = {}
+
+
+def register_intrinsic(row: Intrinsic) -> Intrinsic:
+    """Adds a row; a name may be registered once."""
+    if row.name in _table:
+        raise ValueError(f"intrinsic {row.name} is registered already")
+    _table[row.name] = row
+    return row
+
+
+def find_intrinsic(name: str) -> Intrinsic:
+    """The row for `name`."""
+    row = _table.get(name)
+    if row is None:
+        raise InternalError(
+            "E-INTERNAL",
+            f"intrinsic {name!r} declares no effects",
+            help="register it with register_intrinsic before use",
+        )
+    return row
+
+
+def intrinsics() -> dict[str, Intrinsic]:
+    """All rows by name."""
+    return dict(_table)
+
+
+_UNARY = [
+    "exp",
+    "exp2",
+    "exp10",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "sigmoid",
+    "floor",
+    "ceil",
+    "trunc",
+    "round",
+    "nearbyint",
+    "abs",
+]
+_BINARY = ["pow", "fmod", "atan2", "hypot", "copysign", "nextafter"]
+
+for _name in _UNARY:
+    register_intrinsic(Intrinsic(_name, 1, doc=f"{_name} of each lane"))
+for _name in _BINARY:
+    register_intrinsic(Intrinsic(_name, 2, doc=f"{_name} of each pair of lanes"))
+for _row in (
+    Intrinsic("ldexp", 2, doc="x · 2^n"),
+    Intrinsic("fma", 3, doc="a · b + c, rounded once"),
+    Intrinsic("isnan", 1, "bool", doc="whether a float is NaN"),
+    Intrinsic("isinf", 1, "bool", doc="whether a float is infinite"),
+    Intrinsic("isfinite", 1, "bool", doc="whether a float is neither NaN nor infinite"),
+    Intrinsic("popcount", 1, doc="number of set bits"),
+    Intrinsic("clz", 1, doc="number of leading zero bits"),
+    Intrinsic("reinterpret", 1, "given", doc="the same bits as another type of equal width"),
+    Intrinsic("likely", 1, doc="its argument, expected to be true"),
+    Intrinsic("vector_reduce", 2, "given", doc="horizontal reduction of a vector: (StringImm kind, vector)"),
+    Intrinsic("sync_threads", None, "void", pure=False, effect="sync", doc="all threads of the block meet"),
+    Intrinsic("infinity", 0, "given", doc="positive infinity"),
+    Intrinsic(
+        "call_extern", None, "given", pure=False, effect="opaque", doc="a C function by name: (StringImm name, args…)"
+    ),
+):
+    register_intrinsic(_row)

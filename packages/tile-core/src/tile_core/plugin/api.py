@@ -1,0 +1,196 @@
+"""What a backend, an execution backend, a runtime or a command declares.
+
+Each is a frozen spec that validates itself, made in a module that imports no vendor library: compilers and drivers stay dotted strings
+(``"package.module:name"``) until they are used. `PLUGIN_API` is (major, minor): minor grows when something is added with a default, major when
+something that plugins must have changes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from ..ir import IRModule, MemoryScope
+from ..target import Target
+
+__all__ = [
+    "PLUGIN_API",
+    "Artifact",
+    "Backend",
+    "Command",
+    "ExecutionBackend",
+    "Ok",
+    "Reason",
+    "Runtime",
+    "resolve",
+]
+
+PLUGIN_API = (1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """Available; `detail` is what `tile info` shows."""
+
+    detail: str = ""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Not available, why, and how to get it."""
+
+    text: str
+    help: str = ""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def resolve(reference: str | Callable[..., Any]) -> Any:
+    """The object that ``"package.module:name"`` names; anything but a string is returned as it is."""
+    if not isinstance(reference, str):
+        return reference
+    module, _, name = reference.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@dataclass(slots=True)
+class Artifact:
+    """What compiling one kernel yields.
+
+    Args:
+        target: resolved target.
+        name: symbol of the entry function.
+        params: the user's function in form TILE holds them; kept as that function.
+        host, device: lowered functions.
+        sources: name → text, such as ``kernel.cpp``.
+        binaries: name → bytes or path, filled by the toolchain.
+        entry: symbol of the packed host function.
+        choices: what `explain()` shows.
+        notes: diagnostics, pass timings, accepted but inert options.
+    """
+
+    target: Target
+    name: str
+    function: Any
+    module: IRModule
+    sources: dict[str, str]
+    binaries: dict[str, bytes] = field(default_factory=dict)
+    entry: str = ""
+    choices: list[Any] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A target backend: how kernels for some kinds of target are lowered and turned into source and binaries.
+
+    Args:
+        name: entry-point name.
+        api: PLUGIN_API that it was built for.
+        kinds: target kinds, such as ``("cuda",)``.
+        resolve_target: ``"module:function"``, (Target) → Target with every attribute filled and checked; raises TargetError.
+        detect: ``"module:function"``, () → Ok | Reason: is a device present.
+        priority: ``"auto"`` takes the highest among those detected.
+        pipeline: ``"module:function"``, (Target, Options) → Pipeline from TILE to PACKED.
+        candidates: ``"module:function"``, () → sequence of Candidate for this backend, in order of preference.
+        codegen: ``"module:function"``, (IRModule, Target) → dict name → source text.
+        toolchain: ``"module:name"`` of an object with ``identity(target) → str`` and ``build(artifact) → dict[str, bytes]``, or None.
+        execution_backends: names in order of preference.
+        scopes: memory scopes to register.
+    """
+
+    name: str
+    api: tuple[int, int]
+    kinds: tuple[str, ...]
+    resolve_target: str
+    detect: str
+    pipeline: str
+    candidates: str
+    codegen: str
+    toolchain: str | None
+    execution_backends: tuple[str, ...]
+    priority: int = 0
+    scopes: tuple[MemoryScope, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(f"backend name {self.name!r} is not an identifier")
+        if not self.kinds:
+            raise ValueError(f"backend {self.name} declares no target kinds")
+        if len(self.api) != 2:
+            raise ValueError(f"backend {self.name}: api must be (major, minor)")
+        for key in ("resolve_target", "detect", "pipeline", "candidates", "codegen", "toolchain"):
+            value = getattr(self, key)
+            if value is not None and (not isinstance(value, str) or ":" not in value):
+                raise ValueError(f"backend {self.name}: {key} must be 'module:name', found {value!r}")
+        if not self.execution_backends:
+            raise ValueError(f"backend {self.name} names no execution backend")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionBackend:
+    """How a compiled artifact becomes a callable.
+
+    Args:
+        name: entry-point name, what `execution_backend=` takes.
+        targets: target kinds.
+        available: ``"module:function"``, () → Ok | Reason.
+        build: ``"module:function"``, (Artifact) → callable(*args).
+        files: names of the files that a cached artifact must hold.
+        callee_allocates: whether outputs are allocated by the callee.
+        stream: ``ask`` (asks the framework at call time) or ``pass`` (takes it as an argument).
+    """
+
+    name: str
+    api: tuple[int, int]
+    targets: tuple[str, ...]
+    available: str
+    build: str
+    files: tuple[str, ...]
+    callee_allocates: bool = False
+    stream: str = "ask"
+    replaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.stream not in ("ask", "pass"):
+            raise ValueError(f"execution backend {self.name}: stream {self.stream!r} is not 'ask' or 'pass'")
+        for key in ("available", "build"):
+            if ":" not in getattr(self, key):
+                raise ValueError(f"execution backend {self.name}: {key} must be 'module:name'")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand of the ``tile`` program: `run` is ``"module:function"``, (list of words) → exit code."""
+
+    name: str
+    api: tuple[int, int]
+    summary: str
+    run: str
+    replaces: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Runtime(Protocol):
+    """What `tile_core.api` delegates to."""
+
+    name: str
+    api: tuple[int, int]
+
+    def jit(self, function: Any, options: Mapping[str, Any]) -> Any:
+        """A callable that compiles on call."""
+        ...
+
+    def compile(self, function: Any, options: Mapping[str, Any]) -> Any:
+        """A compiled kernel."""
+        ...

@@ -1,0 +1,1 @@
+"""Tile operations: what they mean, and the candidates that carry them out."""
