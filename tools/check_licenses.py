@@ -1,4 +1,7 @@
-"""Every distribution carries its own copy of LICENSE, the same as the root's: a wheel can't reach outside its folder, a link dangles in an sdist."""
+"""Every distribution carries its own copy of LICENSE, the same as the root's.
+
+A wheel can't reach outside its folder, and a link dangles in an sdist.
+"""
 
 from __future__ import annotations
 

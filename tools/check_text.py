@@ -1,6 +1,6 @@
-"""What must not be in a committed text file: a path of one machine, the name of a package registry's host; and files that grew too long.
+"""What must not be in a committed text file: a path of one machine, the name of a package registry's host.
 
-Length is a warning, not a fault: a file over the limit is listed so that somebody splits it by subject.
+Files that grew too long are listed as well, so that somebody splits them by subject; that is a warning, not a fault.
 """
 
 from __future__ import annotations

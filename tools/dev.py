@@ -6,8 +6,9 @@
     python3 tools/dev.py lint | bench | docs         style, types and import rules | benchmarks | the documentation
     python3 tools/dev.py wheels                      a wheel of every distribution in dist/
 
-Standard library only: it must run on a machine that has python3, pip, a C compiler and git, and nothing else. What a command does is
-written in pyproject.toml (`tool.hatch.envs.default.scripts`); this file only sees to it that the environment is the one described there.
+Standard library only: it must run on a machine that has python3, pip, a C compiler and git, and nothing else. What a
+command does is written in pyproject.toml (`tool.hatch.envs.default.scripts`); this file only sees to it that the
+environment is the one described there.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return environment.hatch(["build", "--all", "-t", "wheel", *arguments])
     if command == "test":
         arguments = test_arguments(arguments)
-        # Two workers with a thread pool each on a small machine: threads that spin while they wait take the other pool's core.
+        # Each worker has a thread pool: on a small machine, threads that spin while waiting take the other pool's core.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     began = time.monotonic()
     status = environment.hatch(["run", f"default:{command}", *arguments])
@@ -76,7 +77,7 @@ def test_arguments(arguments: list[str]) -> list[str]:
     """pytest's arguments: all cores unless told otherwise, and no test marked `slow` with --quick."""
     quick = "--quick" in arguments
     passed_on = [a for a in arguments if a != "--quick"]
-    if not any(a.startswith("-n") or a.startswith("--numprocesses") or a == "--collect-only" for a in passed_on):
+    if not any(a.startswith(("-n", "--numprocesses")) or a == "--collect-only" for a in passed_on):
         passed_on = ["-n", "auto", *passed_on]
     if quick:
         passed_on = ["-m", "not slow", *passed_on]
@@ -88,10 +89,11 @@ class EnvironmentTrouble(Exception):
 
 
 class Environment:
-    """`.tile-dev/`: a venv with hatch in it (`hatch/`), hatch's environment with all members (`default/`), a stamp for each.
+    """`.tile-dev/`: a venv with hatch in it (`hatch/`), the environment with all members (`default/`), stamps.
 
-    Hatch itself re-syncs only when a third-party dependency is added or changed. Edited entry points, a member's version, its ranges
-    for siblings: all of that stays stale in its eyes, so a digest of every file that shapes the environment decides here.
+    Hatch itself re-syncs only when a third-party dependency is added or changed. Edited entry points, a member's
+    version, its ranges for siblings: all of that stays as it was installed, so a digest of every file that shapes the
+    environment decides here.
     """
 
     def __init__(self, root: Path) -> None:
@@ -166,7 +168,7 @@ class Environment:
         stamp.write_text(digest)
 
     def _refresh(self, python: Path) -> bool:
-        """Install the members again over the environment that is there: seconds instead of minutes. False when pip refuses."""
+        """Install the members again over what is there: seconds instead of minutes. False when pip refuses."""
         print(
             "tools/dev.py: a pyproject.toml, version or constraint changed; refreshing the environment", file=sys.stderr
         )

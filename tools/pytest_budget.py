@@ -1,8 +1,8 @@
 """pytest plugin: what each layer of tests costs, in core-minutes, beside what it may cost; over budget fails the run.
 
-A core-minute is processor time of the worker and of the children it waited for, so a busy machine or a wait on a lock does not count
-against a suite, and a kernel that runs on every core does. A test's layer is its `layer("name")` marker, else the row of FOLDERS its path
-matches. Tests marked `gpu` or `npu` are left out where there is no such device.
+A core-minute is processor time of the worker and of the children it waited for, so a busy machine or a wait on a lock
+does not count against a suite, and a kernel that runs on every core does. A test's layer is its `layer("name")` marker,
+else the row of FOLDERS its path matches. Tests marked `gpu` or `npu` are left out where there is no such device.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python3 tools/dev.py exec -- python tools/release.py DIST [--dry-run] [--out FOLDER]
 
-Checked: the tree is clean, CHANGELOG.md has a dated section for the version in `__about__.py`, the tag is new, the wheel is pure Python and
-holds `py.typed`, LICENSE, the declared entry points and nothing outside its package. With --dry-run a tree that is not clean, or a section that is
-still "(unreleased)", is told and does not stop it.
+Checked: the tree is clean, CHANGELOG.md has a dated section for the version in `__about__.py`, the tag is new, the
+wheel is pure Python and holds `py.typed`, LICENSE, the declared entry points and nothing outside its package. With
+--dry-run a tree that is not clean, or a section that is still "(unreleased)", is told and does not stop it.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tools/release.py: {reason}", file=sys.stderr)
         return 1
     print(f"built and checked: {wheel.name}, {sdist.name}")
-    print(
-        f"{'would be tagged' if options.dry_run else 'now tag and push'}: git tag -a {tag_of(distribution)} -m '{distribution.name} {distribution.version}'"
-    )
+    what = "would be tagged" if options.dry_run else "now tag and push"
+    print(f"{what}: git tag -a {tag_of(distribution)} -m '{distribution.name} {distribution.version}'")
     return 0
 
 
@@ -81,9 +80,8 @@ def changelog_stops(distribution: Distribution) -> list[str]:
     if section is None:
         return [f"CHANGELOG.md of {distribution.name} has no section '## {distribution.version}'; write what changed"]
     if not re.fullmatch(r" \(\d{4}-\d{2}-\d{2}\)", section[1]):
-        return [
-            f"the section '## {distribution.version}{section[1]}' of {distribution.name} has no date; write '## {distribution.version} (YYYY-MM-DD)'"
-        ]
+        found, wanted = f"## {distribution.version}{section[1]}", f"## {distribution.version} (YYYY-MM-DD)"
+        return [f"the section '{found}' of {distribution.name} has no date; write '{wanted}'"]
     return []
 
 
@@ -100,7 +98,8 @@ def build(distribution: Distribution, out: Path) -> tuple[Path, Path]:
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(out.resolve())]
     if subprocess.run(command, cwd=distribution.folder, capture_output=True, text=True).returncode != 0:
         raise NotReleasable(
-            f"hatchling could not build {distribution.name}; run `{' '.join(command[1:])}` in {distribution.folder} to see why"
+            f"hatchling could not build {distribution.name}; to see why, "
+            f"run `python {' '.join(command[1:])}` in {distribution.folder}"
         )
     stem = f"{distribution.module}-{distribution.version}"
     return out / f"{stem}-py3-none-any.whl", out / f"{stem}.tar.gz"
@@ -131,7 +130,8 @@ def check_wheel(wheel: Path, distribution: Distribution) -> None:
         packed = entry_points_of(archive, info)
         if packed != distribution.entry_points:
             raise NotReleasable(
-                f"{wheel.name} has entry points {sorted(packed)}, pyproject.toml declares {sorted(distribution.entry_points)}"
+                f"{wheel.name} has entry points {sorted(packed)}, "
+                f"pyproject.toml declares {sorted(distribution.entry_points)}"
             )
         metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
     if metadata["Version"] != distribution.version:

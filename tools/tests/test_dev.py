@@ -1,4 +1,7 @@
-"""tools/dev.py: arguments, and when the environment is made, refreshed or left alone. No network: the commands it would run are recorded."""
+"""tools/dev.py: arguments, and when the environment is made, refreshed or left alone.
+
+No network: the commands it would run are recorded.
+"""
 
 from __future__ import annotations
 

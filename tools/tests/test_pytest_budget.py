@@ -22,7 +22,8 @@ def suite(tmp_path):
             f"import sys\nsys.path.insert(0, {str(ROOT)!r})\npytest_plugins = ['tools.pytest_budget']\n" + budget
         )
         (tmp_path / "pytest.ini").write_text(
-            "[pytest]\naddopts = --import-mode=importlib --strict-markers\nmarkers =\n    layer(name): row\n    gpu: device\n    npu: device\n"
+            "[pytest]\naddopts = --import-mode=importlib --strict-markers\n"
+            "markers =\n    layer(name): row\n    gpu: device\n    npu: device\n"
         )
         for path, text in files.items():
             file = tmp_path / path
