@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import importlib_metadata as metadata  # noqa: TID251 - a tool that checks installs, not code that finds plugins
-from workspace import ROOT, Distribution, distributions, report
+
+from tools.workspace import ROOT, Distribution, distributions, report
 
 
 def check() -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from workspace import ROOT, distributions, report
+from tools.workspace import ROOT, distributions, report
 
 
 def check() -> list[str]:

@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-from workspace import ROOT, committed_files, report
+from tools.workspace import ROOT, committed_files, report
 
 LONGEST = 600
 

@@ -19,7 +19,10 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from workspace import ROOT, Distribution, distributions
+if not __package__:  # run as a script
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.workspace import ROOT, Distribution, distributions
 
 
 class NotReleasable(Exception):

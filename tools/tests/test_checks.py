@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))  # the scripts import each other as scripts do
-
-import check_licenses  # noqa: E402
-import check_text  # noqa: E402
-import release  # noqa: E402
-import workspace  # noqa: E402
+from tools import check_licenses, check_text, release, workspace
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""What the wheels hold and what installing them brings, in clean environments outside the tree."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tools import release
+from tools.workspace import distributions
+
+pytestmark = pytest.mark.slow
+
+INSTALLED = """
+import json
+from importlib import metadata
+installed = {d.metadata["Name"]: d.version for d in metadata.distributions()}
+print(json.dumps({name: version for name, version in installed.items() if name.startswith("tile-")}))
+"""
+
+ENTRY_POINTS = """
+import json
+from importlib import metadata
+groups = ("tile.backends", "tile.runtime", "tile.execution_backends", "tile.commands")
+print(json.dumps({group: sorted(e.name for e in metadata.entry_points(group=group)) for group in groups}))
+"""
+
+
+@pytest.mark.parametrize("distribution", distributions(), ids=lambda d: d.name)
+def test_a_wheel_is_pure_python_with_typing_marker_licence_and_entry_points(wheels, distribution):
+    release.check_wheel(wheels[distribution.name], distribution)
+
+
+def test_core_and_a_backend_bring_the_runtime_from_the_wheel_folder(clean_environment, wheels):
+    environment = clean_environment()
+    environment.install(wheels["tile-core"], wheels["tile-cuda"], find_links=wheels["tile-core"].parent)
+    installed = json.loads(environment.script(INSTALLED).stdout)
+    assert installed == {"tile-core": "0.2.0", "tile-runtime": "0.2.0", "tile-cuda": "0.2.0"}
+
+
+def test_entry_points_of_all_wheels_are_found(clean_environment, wheels):
+    environment = clean_environment(*wheels)
+    found = json.loads(environment.script(ENTRY_POINTS).stdout)
+    assert found == {
+        "tile.backends": ["ascend", "cpu", "cuda"],
+        "tile.runtime": ["default"],
+        "tile.execution_backends": ["tvm_ffi"],
+        "tile.commands": ["compile", "info", "show"],
+    }
+
+
+def test_sibling_ranges_refuse_the_strangers_version(clean_environment, wheels, make_wheel):
+    """An unrelated project owns tile-runtime 0.1.0 on the public index; our ranges can't take it."""
+    stranger = make_wheel("tile-runtime", {"stranger.py": ""}, {}, version="0.1.0")
+    environment = clean_environment()
+    done = environment.pip(
+        "install", "--no-index", "--find-links", stranger.parent, wheels["tile-core"], wheels["tile-cuda"], check=False
+    )
+    assert done.returncode != 0
+    assert "tile-runtime<0.3,>=0.2" in done.stdout + done.stderr
+
+
+def test_core_alone_imports_from_its_wheel(clean_environment):
+    environment = clean_environment("tile-core")
+    printed = environment.script(
+        "import tile_core\nfrom pathlib import Path\nprint(Path(tile_core.__file__).parent)"
+    ).stdout
+    assert printed.strip() == str(environment.site_packages / "tile_core")
