@@ -1,6 +1,7 @@
 """Element types: one interned `DType` for each (code, bits, lanes).
 
-The table below is the whole truth about scalar types; vector types are the same with lanes. Nothing here needs numpy or torch: conversions
+The table below is the whole truth about scalar types; vector types are the same with lanes. Nothing here needs numpy
+or torch: conversions
 take names and objects and look at their `__name__` or string form.
 """
 
@@ -65,7 +66,8 @@ _ALIASES = {
 class DType:
     """An element type. Interned: two equal types are the same object, so `is` and `==` agree.
 
-    Calling one converts: ``T.float16(x)`` casts an expression or makes a constant; the language room installs that behaviour.
+    Calling one converts: ``T.float16(x)`` casts an expression or makes a constant; the language room installs that
+        behaviour.
     """
 
     __slots__ = ("bits", "kind", "lanes", "name", "scalar")
@@ -161,7 +163,8 @@ def _parse(name: str) -> DType | None:
 
 
 def as_dtype(value: Any) -> DType:
-    """The element type that `value` names: a `DType`, a string, a torch or numpy dtype, or a Python type (int → int32, float → float32).
+    """The element type that `value` names: a `DType`, a string, a torch or numpy dtype, or a Python type (int →
+    int32, float → float32).
 
     Raises:
         CompileError: `value` names no element type.
@@ -190,7 +193,8 @@ def as_dtype(value: Any) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type of `a op b`: float over int, then the wider, signed over unsigned at equal width; bfloat16 with float16 gives float32."""
+    """The type of `a op b`: float over int, then the wider, signed over unsigned at equal width; bfloat16 with
+    float16 gives float32."""
     if a is b:
         return a
     lanes = max(a.lanes, b.lanes)

@@ -1,7 +1,9 @@
 """Errors: what went wrong, where, what was found, what is allowed, and how to mend it.
 
-One code, one meaning. A `TileError` carries its parts separately, so that a test, a tool or an editor can read them; the text a
-person sees is rendered once, here. Codes are never reused; `CODES` is the list that the documentation page is made from.
+One code, one meaning. A `TileError` carries its parts separately, so that a test, a tool or an editor can read them;
+the text a
+person sees is rendered once, here. Codes are never reused; `CODES` is the list that the documentation page is made
+from.
 """
 
 from __future__ import annotations

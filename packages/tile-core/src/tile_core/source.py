@@ -1,7 +1,9 @@
 """Source text and places in it.
 
-A `Span` is a place: source id, line and columns (1-based lines, 0-based columns, end exclusive), and the chain of macro calls through which it was
-reached. Source texts live in one map keyed by id, so that a span stays four integers and an error can show the line later.
+A `Span` is a place: source id, line and columns (1-based lines, 0-based columns, end exclusive), and the chain of
+    macro calls through which it was
+reached. Source texts live in one map keyed by id, so that a span stays four integers and an error can show the line
+later.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def source_line(source: str, line: int) -> str | None:
 
 
 def render_snippet(span: Span) -> list[str]:
-    """Lines such as ``  --> attention.py:31:9`` with the source line and carets below it, followed by the macro callers."""
+    """Lines such as ``  --> attention.py:31:9`` with the source line and carets below it, followed by the macro
+    callers."""
     lines = [f"  --> {span!r}"]
     text = source_line(span.source, span.line)
     if text is not None:

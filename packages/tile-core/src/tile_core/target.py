@@ -1,6 +1,7 @@
 """Targets: what a kernel is compiled for.
 
-A target is a kind and a set of features, written ``"cuda -arch=sm_90a"``, ``"cpu"`` or as a dict with key ``kind``. Which kinds, keys and values
+A target is a kind and a set of features, written ``"cuda -arch=sm_90a"``, ``"cpu"`` or as a dict with key ``kind``.
+Which kinds, keys and values
 there are is each backend's to say; this module only holds the value and its text form.
 """
 

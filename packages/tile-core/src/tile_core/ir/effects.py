@@ -1,7 +1,9 @@
 """Effects: what an operation does to memory, declared once and read by every analysis.
 
-*Semantic* effects belong to an op: which regions it reads, writes, accumulates into. *Execution* effects belong to the candidate (or intrinsic) that
-carries it out: the engine, who executes, and how completion is known. Sync insertion, memory reuse, pipelining, the checks and the emulator read
+*Semantic* effects belong to an op: which regions it reads, writes, accumulates into. *Execution* effects belong to
+the candidate (or intrinsic) that
+carries it out: the engine, who executes, and how completion is known. Sync insertion, memory reuse, pipelining, the
+    checks and the emulator read
 these and nothing else; an operation that declares none does not compile.
 """
 
@@ -20,7 +22,8 @@ ACCESSES = ("read", "write", "accumulate")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A semantic effect: `kind` (read, write, accumulate) on a region. Accumulating reads and writes, and commutes with itself."""
+    """A semantic effect: `kind` (read, write, accumulate) on a region. Accumulating reads and writes, and commutes
+    with itself."""
 
     kind: str
     region: BufferRegion
@@ -40,7 +43,8 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """Who executes a statement: units `first` … `first + count - 1` of a kind (thread, warp, core), of those where `predicate` holds.
+    """Who executes a statement: units `first` … `first + count - 1` of a kind (thread, warp, core), of those where
+    `predicate` holds.
 
     `count` None means all of a block's.
     """
@@ -61,7 +65,8 @@ class Executors:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How others know that an effect is done: sync (at return), group (a queue of committed groups), barrier (bytes arriving), pipe (in order)."""
+    """How others know that an effect is done: sync (at return), group (a queue of committed groups), barrier (bytes
+    arriving), pipe (in order)."""
 
     kind: str = "sync"
     queue: str | None = None

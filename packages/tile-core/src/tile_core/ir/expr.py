@@ -1,6 +1,7 @@
 """Expressions: the value-producing nodes.
 
-Python operators on expressions build nodes; `==` does too, and asking an expression for its truth is an error with its line. Inside tile_core,
+Python operators on expressions build nodes; `==` does too, and asking an expression for its truth is an error with
+its line. Inside tile_core,
 compare nodes with `is`, `structural_equal` or `structural_key`.
 """
 
@@ -59,7 +60,8 @@ INT64 = DType("int64")
 FLOAT32 = DType("float32")
 HANDLE = DType("handle")
 
-# name: (printed form, result is bool). Integer division: floordiv/floormod round to minus infinity, truncdiv/truncmod to zero; `div` is for floats.
+# name: (printed form, result is bool). Integer division: floordiv/floormod round to minus infinity,
+# truncdiv/truncmod to zero; `div` is for floats.
 BINARY_OPERATORS: dict[str, tuple[str, bool]] = {
     "add": ("+", False),
     "sub": ("-", False),
@@ -100,7 +102,8 @@ class Expr(Node):
             "the truth of an expression is not known while the kernel is traced",
             span=getattr(self, "span", None),
             facts=[f"the expression is {self!r}"],
-            help="use it as a condition of `if` or `while` inside the kernel, or T.if_then_else / T.Select; combine conditions with & and |",
+            help="use it as a condition of `if` or `while` inside the kernel, or T.if_then_else / T.Select; "
+            "combine conditions with & and |",
         )
 
     def __add__(self, other: Any) -> Expr:
@@ -211,7 +214,8 @@ class Expr(Node):
 
 @node
 class Var(Expr):
-    """A named value, bound once: a parameter, a loop index, a Bind or Let. Identity is the variable; the name is for people."""
+    """A named value, bound once: a parameter, a loop index, a Bind or Let. Identity is the variable; the name is for
+    people."""
 
     name: str = attr()
     dtype: DType = attr(default=INT32)
@@ -281,7 +285,8 @@ class Cast(Expr):
 
 @node
 class Select(Expr):
-    """`true_value` where `condition`, else `false_value`. `lazy` ones evaluate only the branch taken (T.if_then_else)."""
+    """`true_value` where `condition`, else `false_value`. `lazy` ones evaluate only the branch taken
+    (T.if_then_else)."""
 
     condition: Expr = child()
     true_value: Expr = child()
@@ -308,7 +313,8 @@ class Let(Expr):
 
 @node
 class Call(Expr):
-    """An intrinsic by name; `ir.intrinsics` holds each one's signature and effects. `annotations` is a tuple of (key, value) pairs."""
+    """An intrinsic by name; `ir.intrinsics` holds each one's signature and effects. `annotations` is a tuple of (key,
+    value) pairs."""
 
     op: str = attr()
     args: tuple[Expr, ...] = children()
@@ -318,7 +324,8 @@ class Call(Expr):
 
 @node
 class BufferLoad(Expr):
-    """An element of a buffer, or a vector of them when the last index is a Ramp. Lanes where `predicate` is false read as `fill` (0)."""
+    """An element of a buffer, or a vector of them when the last index is a Ramp. Lanes where `predicate` is false
+    read as `fill` (0)."""
 
     buffer: Buffer = attr()
     indices: tuple[Expr, ...] = children()
@@ -372,7 +379,8 @@ class Shuffle(Expr):
 
 @node
 class AccessPtr(Expr):
-    """The address of an element of a buffer, with what is done through it: `mode` is r, w or rw over `extent` elements."""
+    """The address of an element of a buffer, with what is done through it: `mode` is r, w or rw over `extent`
+    elements."""
 
     buffer: Buffer = attr()
     indices: tuple[Expr, ...] = children()
@@ -426,7 +434,8 @@ def as_expr(value: Any, like: DType | None = None, span: Span | None = None) -> 
 
 
 def cast(value: Any, dtype: DType | str) -> Expr:
-    """`value` converted to `dtype`; constants are converted at once, and a cast to the same type is the value itself."""
+    """`value` converted to `dtype`; constants are converted at once, and a cast to the same type is the value
+    itself."""
     dtype = as_dtype(dtype)
     value = as_expr(value)
     if value.dtype is dtype:
@@ -446,7 +455,8 @@ def cast(value: Any, dtype: DType | str) -> Expr:
 
 
 def unify(a: Any, b: Any, span: Span | None = None) -> tuple[Expr, Expr]:
-    """Both operands as expressions of one type: Python numbers take the other's type, else the wider wins; scalars are broadcast."""
+    """Both operands as expressions of one type: Python numbers take the other's type, else the wider wins; scalars
+    are broadcast."""
     if not isinstance(a, Expr):
         b = as_expr(b, span=span)
         a = _literal(a, b.dtype, span)
@@ -508,7 +518,8 @@ def select(condition: Any, true_value: Any, false_value: Any, *, lazy: bool = Fa
 
 
 def fold_int(op: str, a: int, b: int, dtype: DType) -> int | None:
-    """The value of an integer operator on constants, wrapped to `dtype`, or None where it has none (division by zero)."""
+    """The value of an integer operator on constants, wrapped to `dtype`, or None where it has none (division by
+    zero)."""
     if op in ("floordiv", "floormod", "truncdiv", "truncmod", "div"):
         if b == 0 or op == "div":
             return None

@@ -9,8 +9,10 @@
     SPLIT      host functions and device functions
     PACKED     the host function has the packed signature
 
-Each form is a predicate here: `check_form(module, form)` raises an InternalError that names the first node that does not belong. A pass
-says which form it needs and leaves; a pipeline is checked against that when it is defined, the forms themselves between passes in debug mode.
+Each form is a predicate here: `check_form(module, form)` raises an InternalError that names the first node that does
+    not belong. A pass
+says which form it needs and leaves; a pipeline is checked against that when it is defined, the forms themselves
+between passes in debug mode.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ class PrimFunc(Node):
         name: symbol name.
         params: in order; a tensor is a Buffer, a scalar a Var, a raw pointer a Var of dtype handle.
         body: what it does. In form TILE there is at least one KernelLaunch in it.
-        attrs: tuple of (key, value) pairs; known keys: target, out_idx, pass_configs, compile_flags, calling_convention, form.
+        attrs: tuple of (key, value) pairs; known keys: target, out_idx, pass_configs, compile_flags,
+            calling_convention, form.
     """
 
     name: str = attr()
@@ -56,7 +57,8 @@ class PrimFunc(Node):
         return tuple(p for p in self.params if isinstance(p, Buffer))
 
     def size_vars(self) -> tuple[SizeVar, ...]:
-        """Shape variables in the order in which the parameters' shapes and strides mention them, inputs before outputs."""
+        """Shape variables in the order in which the parameters' shapes and strides mention them, inputs before
+        outputs."""
         from .visit import walk
 
         outputs = {len(self.params) + i if i < 0 else i for i in self.attr("out_idx", ())}

@@ -20,9 +20,11 @@ class Intrinsic:
     Args:
         name: what `Call.op` says.
         arity: number of arguments, or None for any.
-        result: `same` (type of the first argument), a type name, `bool` (with the first argument's lanes), or `given` (the Call says).
+        result: `same` (type of the first argument), a type name, `bool` (with the first argument's lanes), or `given`
+            (the Call says).
         pure: whether calls without use may be dropped and equal calls merged.
-        effect: what it does to memory beyond its AccessPtr arguments (whose modes declare theirs): `none`, `sync`, `opaque`.
+        effect: what it does to memory beyond its AccessPtr arguments (whose modes declare theirs): `none`, `sync`,
+            `opaque`.
         doc: one line.
     """
 

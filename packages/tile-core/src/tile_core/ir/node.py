@@ -1,12 +1,14 @@
 """The one decorator that makes IR classes.
 
-`@node` turns an annotated class into a slotted one: plain slot stores, identity equality and hash, weak references. From the fields' kinds it
+`@node` turns an annotated class into a slotted one: plain slot stores, identity equality and hash, weak references.
+From the fields' kinds it
 generates what every walker needs (`FIELDS`, `map_children`, `with_`) so that a new node class is a few annotated lines.
 
 Field kinds
     child     one node or None                     walked, compared
     children  a tuple of nodes                     walked, compared in order
-    attr      a value, never walked                compared with ==, or through the binder map when it is a Var or Buffer
+    attr      a value, never walked                compared with ==, or through the binder map when it is a Var or
+              Buffer
     binder    a Var or Buffer (or tuple of them)   introduced here; two trees may name it differently
     derived   computed in `__post_init__`          not an argument, not compared
     span      a source place                       never compared

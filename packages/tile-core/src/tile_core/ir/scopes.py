@@ -1,6 +1,7 @@
 """Memory scopes: where a buffer lives, who sees it, how much there is.
 
-Core registers the scopes that every backend has; a backend adds its own through its spec. A scope that nobody registered is an error
+Core registers the scopes that every backend has; a backend adds its own through its spec. A scope that nobody
+registered is an error
 when the buffer is declared.
 """
 
@@ -67,7 +68,8 @@ def find_scope(name: str) -> MemoryScope:
         "E-SCOPE",
         f"unknown memory scope {name!r}",
         facts=[f"known scopes: {', '.join(sorted(_scopes))}"],
-        help="use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_var, or install the backend that declares this scope",
+        help="use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_var, or install the backend that "
+        "declares this scope",
     )
 
 

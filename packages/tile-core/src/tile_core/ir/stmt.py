@@ -31,8 +31,10 @@ __all__ = [
     "seq",
 ]
 
-# serial: in order. parallel: T.Parallel, iterations independent. pipelined: T.Pipelined. unroll: expanded by the device compiler or explicitly.
-# vectorized: one SIMD operation. persistent: outer tile loop. threads: over the threads of a block (the CPU runs user thread code so).
+# serial: in order. parallel: T.Parallel, iterations independent. pipelined: T.Pipelined. unroll: expanded by the
+# device compiler or explicitly.
+# vectorized: one SIMD operation. persistent: outer tile loop. threads: over the threads of a block (the CPU runs
+# user thread code so).
 LOOP_KINDS = ("serial", "parallel", "pipelined", "unroll", "vectorized", "persistent", "threads")
 
 
@@ -49,7 +51,8 @@ class Stmt(Node):
 
 @node
 class BufferStore(Stmt):
-    """`buffer[indices] = value`; a Ramp as last index stores a vector. Lanes where `predicate` is false are not written."""
+    """`buffer[indices] = value`; a Ramp as last index stores a vector. Lanes where `predicate` is false are not
+    written."""
 
     buffer: Buffer = attr()
     value: Expr = child()
@@ -68,7 +71,8 @@ class Seq(Stmt):
 class For(Stmt):
     """`for var in [min, min + extent·step) step step` of a kind of LOOP_KINDS; `extent` is the trip count.
 
-    Nested T.Parallel axes are nested parallel loops. `annotations` is a tuple of (key, value) pairs; known keys: num_stages, order, stage,
+    Nested T.Parallel axes are nested parallel loops. `annotations` is a tuple of (key, value) pairs; known keys:
+    num_stages, order, stage,
     coalesced_width, loop_layout, prefer_async, unroll_factor, explicit.
     """
 
@@ -134,7 +138,8 @@ class Evaluate(Stmt):
 class Block(Stmt):
     """Owns the buffers that it allocates: they live while `body` runs.
 
-    Annotations (tuple of pairs): layouts — ((buffer, layout), …); safe_value — ((buffer, expr), …); swizzle — panel order; and others that passes add.
+    Annotations (tuple of pairs): layouts — ((buffer, layout), …); safe_value — ((buffer, expr), …); swizzle — panel
+    order; and others that passes add.
     """
 
     allocations: tuple[Buffer, ...] = binder()
@@ -159,7 +164,8 @@ class Assert(Stmt):
 
 @node
 class Attr(Stmt):
-    """A fact or instruction that holds while `body` runs: key, subject and value are the key's business (``assume``: value is the fact)."""
+    """A fact or instruction that holds while `body` runs: key, subject and value are the key's business (``assume``:
+    value is the fact)."""
 
     key: str = attr()
     subject: Any = attr()
@@ -173,7 +179,8 @@ class KernelLaunch(Stmt):
 
     Args:
         grid_vars, grid: block indices and extents (up to three), x first.
-        thread_vars, threads: thread indices and extents, x first; extents are constants. () means that the target chooses.
+        thread_vars, threads: thread indices and extents, x first; extents are constants. () means that the target
+            chooses.
         cluster: blocks a cluster, an axis each, or ().
     """
 
@@ -202,7 +209,8 @@ class Return(Stmt):
 
 @node
 class TileOpStmt(Stmt):
-    """A tile op (copy, gemm, reduce …) as a statement. `candidate` is the name of the chosen candidate from form CHOSEN on."""
+    """A tile op (copy, gemm, reduce …) as a statement. `candidate` is the name of the chosen candidate from form
+    CHOSEN on."""
 
     op: Any = child()
     candidate: str | None = attr(default=None)

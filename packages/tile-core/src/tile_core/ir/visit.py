@@ -1,7 +1,9 @@
 """Walking and rewriting trees.
 
-`Visitor` and `Rewriter` dispatch on `type(node)` through a table made when the subclass is defined; a method whose name fits no node class is a
-TypeError there. Sequences and left-deep chains of operators are walked without recursion, so ten thousand statements or a sum of five thousand
+`Visitor` and `Rewriter` dispatch on `type(node)` through a table made when the subclass is defined; a method whose
+name fits no node class is a
+TypeError there. Sequences and left-deep chains of operators are walked without recursion, so ten thousand statements
+or a sum of five thousand
 terms are fine. Shared nodes are rewritten once; a node made without a span takes the span of the one it replaces.
 """
 
@@ -20,8 +22,8 @@ __all__ = ["Rewriter", "Visitor", "substitute", "walk"]
 
 
 def _node_classes() -> dict[str, type[Node]]:
-    found: dict[str, type[Node]] = {}
-    stack = [Node]
+    found: dict[str, type[Node]] = {"Node": Node}
+    stack: list[type[Node]] = [Node]
     while stack:
         for sub in stack.pop().__subclasses__():
             stack.append(sub)
@@ -50,7 +52,8 @@ def _lookup(table: dict[type, str], kind: type) -> str | None:
 
 
 class Visitor:
-    """Calls `visit_<Class>(node)` where defined (subclasses of a node class fall to their base's method), else visits the children.
+    """Calls `visit_<Class>(node)` where defined (subclasses of a node class fall to their base's method), else visits
+    the children.
 
     A method that wants the children visited calls `self.visit_children(node)`.
     """
@@ -95,9 +98,11 @@ class Visitor:
 
 
 class Rewriter:
-    """Builds a changed tree: `rewrite_<Class>(node)` returns the replacement; without a method the children are rewritten.
+    """Builds a changed tree: `rewrite_<Class>(node)` returns the replacement; without a method the children are
+    rewritten.
 
-    `buffers` and `vars` map declarations to their replacements; loads, stores, regions and pointers follow. Statement methods may return None to
+    `buffers` and `vars` map declarations to their replacements; loads, stores, regions and pointers follow. Statement
+    methods may return None to
     drop a statement inside a sequence, or a Seq that is spliced in. A `Rewriter` instance is for one tree.
     """
 
@@ -134,7 +139,8 @@ class Rewriter:
         ):
             new = new.with_(span=node.span)
         if isinstance(node, Expr):
-            # Only expressions are shared in practice; the node is kept alive with its result so that its id stays its own.
+            # Only expressions are shared in practice; the node is kept alive with its result so that
+            # its id stays its own.
             self._memo[id(node)] = (node, new)
         return new
 
@@ -161,7 +167,8 @@ class Rewriter:
         return Seq((), span=node.span) if new is None else new
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """The buffer that stands for `buffer` now: its replacement, or a copy when its shape mentions replaced variables."""
+        """The buffer that stands for `buffer` now: its replacement, or a copy when its shape mentions replaced
+        variables."""
         found = self.buffers.get(buffer)
         if found is not None:
             return found

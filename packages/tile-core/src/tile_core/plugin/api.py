@@ -1,7 +1,9 @@
 """What a backend, an execution backend, a runtime or a command declares.
 
-Each is a frozen spec that validates itself, made in a module that imports no vendor library: compilers and drivers stay dotted strings
-(``"package.module:name"``) until they are used. `PLUGIN_API` is (major, minor): minor grows when something is added with a default, major when
+Each is a frozen spec that validates itself, made in a module that imports no vendor library: compilers and drivers
+stay dotted strings
+(``"package.module:name"``) until they are used. `PLUGIN_API` is (major, minor): minor grows when something is added
+with a default, major when
 something that plugins must have changes.
 """
 
@@ -97,13 +99,15 @@ class Backend:
         name: entry-point name.
         api: PLUGIN_API that it was built for.
         kinds: target kinds, such as ``("cuda",)``.
-        resolve_target: ``"module:function"``, (Target) → Target with every attribute filled and checked; raises TargetError.
+        resolve_target: ``"module:function"``, (Target) → Target with every attribute filled and checked; raises
+            TargetError.
         detect: ``"module:function"``, () → Ok | Reason: is a device present.
         priority: ``"auto"`` takes the highest among those detected.
         pipeline: ``"module:function"``, (Target, Options) → Pipeline from TILE to PACKED.
         candidates: ``"module:function"``, () → sequence of Candidate for this backend, in order of preference.
         codegen: ``"module:function"``, (IRModule, Target) → dict name → source text.
-        toolchain: ``"module:name"`` of an object with ``identity(target) → str`` and ``build(artifact) → dict[str, bytes]``, or None.
+        toolchain: ``"module:name"`` of an object with ``identity(target) → str`` and ``build(artifact) → dict[str,
+            bytes]``, or None.
         execution_backends: names in order of preference.
         scopes: memory scopes to register.
     """

@@ -1,7 +1,9 @@
 """TileOp: the open class of operations on tiles.
 
-A tile op is a node whose `operand` fields are regions and whose other fields are attributes. It says what it means (semantic effects, checks, a
-numpy reference), never how it is done: that is a candidate's business (`tileop.candidate`). A third party adds an op by subclassing TileOp,
+A tile op is a node whose `operand` fields are regions and whose other fields are attributes. It says what it means
+(semantic effects, checks, a
+numpy reference), never how it is done: that is a candidate's business (`tileop.candidate`). A third party adds an op
+by subclassing TileOp,
 registering the class, and giving at least one candidate that is always legal.
 """
 
@@ -17,7 +19,8 @@ __all__ = ["TileOp", "register_tile_op", "tile_op_class", "tile_ops"]
 
 
 class TileOp(Node):
-    """Base of tile ops. Subclasses are `@node` classes with `operand(role)` fields and `attr` fields; `name` is the public name (``T.copy`` → copy)."""
+    """Base of tile ops. Subclasses are `@node` classes with `operand(role)` fields and `attr` fields; `name` is the
+    public name (``T.copy`` → copy)."""
 
     __slots__ = ()
     name: ClassVar[str] = ""
@@ -40,7 +43,8 @@ class TileOp(Node):
         }
 
     def effects(self) -> Iterable[Access]:
-        """Semantic effects; the default follows the operands' roles. An op whose inout operand only accumulates says so by overriding."""
+        """Semantic effects; the default follows the operands' roles. An op whose inout operand only accumulates says
+        so by overriding."""
         for _, role, region in self.operands():
             if role in ("in", "inout"):
                 yield Access("read", region)
@@ -48,13 +52,15 @@ class TileOp(Node):
                 yield Access("write", region)
 
     def check(self) -> None:
-        """Raises CompileError where the operands do not fit each other; called when the op is made by the frontend or the parser."""
+        """Raises CompileError where the operands do not fit each other; called when the op is made by the frontend or
+        the parser."""
 
     def reference(self, arrays: dict[str, Any], scalars: Any) -> dict[str, Any]:
         """What the op computes, in numpy.
 
         Args:
-            arrays: field name → the operand's tile as an array (squeezed axes removed); floats of 16 bits and fewer come as float32 values.
+            arrays: field name → the operand's tile as an array (squeezed axes removed); floats of 16 bits and fewer
+                come as float32 values.
             scalars: a function that evaluates an Expr to a Python number.
 
         Returns:
@@ -71,7 +77,8 @@ _classes: dict[str, type[TileOp]] = {}
 
 
 def register_tile_op(cls: type[TileOp]) -> type[TileOp]:
-    """Class decorator (outside `@node`): makes the op known to the parser, the interpreter and the pass that selects candidates."""
+    """Class decorator (outside `@node`): makes the op known to the parser, the interpreter and the pass that selects
+    candidates."""
     if not cls.name:
         raise ValueError(f"{cls.__name__} needs a class variable `name`")
     if _classes.setdefault(cls.name, cls) is not cls:

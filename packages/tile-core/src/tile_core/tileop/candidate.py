@@ -1,7 +1,9 @@
 """Candidates: the ways in which a backend can carry out a tile op.
 
-`SelectInstructions` asks every candidate of an op's class whether it is `legal` on the facts; the cheapest legal one is chosen, ties by order, and
-the last must always be legal. `LayoutInference` asks the choice for its `constraints`; `LowerTileOp` calls its `lower`, which may not fail.
+`SelectInstructions` asks every candidate of an op's class whether it is `legal` on the facts; the cheapest legal one
+is chosen, ties by order, and
+the last must always be legal. `LayoutInference` asks the choice for its `constraints`; `LowerTileOp` calls its
+`lower`, which may not fail.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class Facts:
 class Constraint:
     """A wish of a candidate about the layout of a buffer.
 
-    Strength: ``strict`` (the candidate is illegal otherwise), ``common`` (wanted by this op, shared with others), ``free`` (a preference).
+    Strength: ``strict`` (the candidate is illegal otherwise), ``common`` (wanted by this op, shared with others),
+        ``free`` (a preference).
     """
 
     buffer: Buffer

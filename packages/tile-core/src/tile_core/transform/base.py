@@ -1,6 +1,7 @@
 """Pass, its context, and the registry of passes.
 
-A pass maps a module to a module and knows nothing global: target, options, diagnostics, the analysis cache and instruments come in the context.
+A pass maps a module to a module and knows nothing global: target, options, diagnostics, the analysis cache and
+instruments come in the context.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class PassContext:
             warnings.warn(text, TileWarning, stacklevel=3)
 
     def analysis(self, name: str, node: Any, compute: Callable[[], Any]) -> Any:
-        """The cached result of an analysis of `node`, computed when missing. Nodes are immutable, so results never go stale."""
+        """The cached result of an analysis of `node`, computed when missing. Nodes are immutable, so results never go
+        stale."""
         key = (name, id(node))
         found = self._analyses.get(key)
         if found is None:
@@ -59,7 +61,8 @@ class PassContext:
 
 
 class Pass:
-    """Base of passes: override `apply`, or `function`, or `statement` (called for each statement that is not a sequence, innermost first)."""
+    """Base of passes: override `apply`, or `function`, or `statement` (called for each statement that is not a
+    sequence, innermost first)."""
 
     name: ClassVar[str] = ""
     needs: ClassVar[str] = ""
@@ -99,7 +102,8 @@ _passes: dict[str, type[Pass]] = {}
 
 
 def register_pass(name: str, *, needs: str, leaves: str, options: tuple[str, ...] = ()) -> Callable[[_P], _P]:
-    """Class decorator: gives a pass its public name, the form that it needs (a form or ``A..B`` for a range) and leaves (``same`` keeps it)."""
+    """Class decorator: gives a pass its public name, the form that it needs (a form or ``A..B`` for a range) and
+    leaves (``same`` keeps it)."""
     for form in (*needs.split(".."), *(() if leaves == "same" else (leaves,))):
         form_index(form)
 

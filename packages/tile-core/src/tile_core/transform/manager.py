@@ -57,7 +57,8 @@ class Pipeline:
         observe: Callable[[Pass, IRModule, str, float], Any] | None = None,
         until: str | None = None,
     ) -> IRModule:
-        """The module after all passes (up to and with `until`, a pass name); `observe(pass, module, form, seconds)` is called after each one.
+        """The module after all passes (up to and with `until`, a pass name); `observe(pass, module, form, seconds)`
+        is called after each one.
 
         Raises:
             UserError: what a pass finds wrong in the kernel.

@@ -1,6 +1,7 @@
 """Pass options: declared where they are used, validated once.
 
-An option is declared with `declare_option` by the module that reads it. An unknown key is an error with the nearest known ones; a known key that
+An option is declared with `declare_option` by the module that reads it. An unknown key is an error with the nearest
+known ones; a known key that
 does not matter for a target is accepted and listed by `explain()`.
 """
 

@@ -1,0 +1,332 @@
+"""MakePackedAPI: the host function checks its arguments, binds sizes, allocates outputs and launches.
+
+Needs SPLIT, leaves PACKED. The order of checks is the order in which they are reported: argument count; the kind of
+every argument; then for each
+tensor in parameter order ndim, dtype, shape, strides, device, storage; then assumptions. A shape variable is defined
+by the first input that
+mentions it (outputs never define one); later mentions are checked against it. A tensor that no kernel uses and that
+defines no size may be None.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import CompileError, declare_codes
+from ..ir import (
+    AccessPtr,
+    Attr,
+    Binary,
+    Bind,
+    Buffer,
+    Expr,
+    If,
+    IntImm,
+    IRModule,
+    PrimFunc,
+    Return,
+    SizeVar,
+    Stmt,
+    Var,
+    binary,
+    cast,
+    const,
+    seq,
+    walk,
+)
+from ..ir.host import arg_is, check, dtype_word, field, host_call
+from .base import Pass, PassContext, register_pass
+
+__all__ = ["MakePackedAPI"]
+
+declare_codes(
+    {
+        "E-ABI-SIZE": "a shape variable that no input defines",
+        "E-ABI-OUTPUT": "an output that cannot be allocated by the callee",
+    }
+)
+
+INT64 = DType("int64")
+HANDLE = DType("handle")
+DEVICE_TYPES = {"cpu": 1, "cuda": 2}
+_SCALAR_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "h": "handle"}
+
+
+@register_pass("MakePackedAPI", needs="SPLIT", leaves="PACKED")
+class MakePackedAPI(Pass):
+    """Args: device: the kind of device that the tensors must live on, a key of DEVICE_TYPES."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+
+    def apply(self, module: IRModule, context: PassContext) -> IRModule:
+        return module.map_functions(lambda f: self._host(f) if f.attr("calling_convention") == "host" else f)
+
+    def _host(self, function: PrimFunc) -> PrimFunc:
+        body = _Packer(function, self.device).build()
+        return function.with_(body=body).with_attr("calling_convention", "packed")
+
+
+class _Packer:
+    def __init__(self, function: PrimFunc, device: str) -> None:
+        self.function = function
+        self.device = device
+        count = len(function.params)
+        self.outputs = [i % count for i in function.attr("out_idx", ())]
+        self.inputs = [(p, i) for i, p in enumerate(p for k, p in enumerate(function.params) if k not in self.outputs)]
+        self.handles: dict[Buffer, Var] = {}
+        self.bound: dict[Var, None] = {p: None for p in function.params if isinstance(p, Var)}
+        self.later: list[tuple[Buffer, str, int, Expr, Expr]] = []
+        self.anchor: Var | None = None
+        self.used = _used_buffers(function)
+
+    def build(self) -> Stmt:
+        assumptions, body = _peel_assumptions(self.function.body)
+        stmts: list[Stmt] = [
+            check(
+                binary("eq", host_call("num_args"), len(self.inputs)),
+                "",
+                "argument count",
+                len(self.inputs),
+                host_call("num_args"),
+            )
+        ]
+        optional = self._optional()
+        for param, index in self.inputs:
+            stmts.append(self._kind(param, index, param in optional))
+        for param, index in self.inputs:
+            if isinstance(param, Buffer):
+                handle = Var(f"{param.name}_tensor", HANDLE)
+                self.handles[param] = handle
+                stmts.append(Bind(handle, host_call("arg_tensor", index, dtype=HANDLE), span=param.span))
+            else:
+                stmts.append(Bind(param, host_call("arg_scalar", index, dtype=param.dtype), span=param.span))
+        for param, index in self.inputs:
+            if isinstance(param, Buffer):
+                checks = self._tensor(param, may_define=param not in optional)
+                stmts += [If(arg_is(index, "tensor"), seq(*checks))] if param in optional else checks
+        for buffer, name, axis, expected, got in self.later:
+            stmts.append(self._equal(buffer, name, axis, expected, got))
+        self._all_bound()
+        for condition in assumptions:
+            stmts.append(check(condition, "", "condition", repr(condition), 0, span=condition.span))
+        for position, k in enumerate(self.outputs):
+            stmts.append(self._output(position, self.function.params[k]))
+        stmts += [self._bind_data(), body, Return(const(0, "int32"))]
+        return seq(*stmts)
+
+    def _optional(self) -> set[Any]:
+        required_sizes: set[Any] = set()
+        for param, _ in self.inputs:
+            if isinstance(param, Buffer) and param in self.used:
+                required_sizes.update(_sizes(param))
+        needed = set(_body_sizes(self.function)) - required_sizes
+        optional = set()
+        for param, _ in self.inputs:
+            if not isinstance(param, Buffer) or param in self.used:
+                continue
+            if needed & set(_sizes(param)):
+                needed -= set(_sizes(param))
+                continue
+            optional.add(param)
+        return optional
+
+    def _kind(self, param: Any, index: int, optional: bool) -> Stmt:
+        if isinstance(param, Buffer):
+            ok: Expr = arg_is(index, "tensor")
+            if optional:
+                ok = binary("or", ok, arg_is(index, "none"))
+            expected = "a tensor or None" if optional else "a tensor"
+        else:
+            kind = _SCALAR_KINDS[param.dtype.kind]
+            ok, expected = arg_is(index, kind), {"handle": "a pointer as int"}.get(kind, kind)
+        return check(ok, param.name, "type", expected, IntImm(index), span=param.span)
+
+    def _tensor(self, buffer: Buffer, may_define: bool) -> list[Stmt]:
+        tensor = self.handles[buffer]
+        out: list[Stmt] = []
+
+        def expect(ok: Expr, name: str, expected: Any, got: Any) -> None:
+            out.append(check(ok, buffer.name, name, expected, got, span=buffer.span))
+
+        ndim = field(tensor, "ndim")
+        expect(binary("eq", ndim, buffer.ndim), "ndim", buffer.ndim, ndim)
+        word = field(tensor, "dtype")
+        expect(binary("eq", word, dtype_word(buffer.dtype)), "dtype", str(buffer.dtype), tensor)
+        for axis, extent in enumerate(buffer.shape):
+            out += self._dimension(buffer, "shape", axis, extent, field(tensor, "shape", axis), may_define)
+        strides = buffer.strides or _strides(buffer.shape)
+        for axis, stride in enumerate(strides):
+            out += self._stride(buffer, tensor, axis, stride, may_define and bool(buffer.strides))
+        device = field(tensor, "device_type")
+        expect(binary("eq", device, DEVICE_TYPES[self.device]), "device", self.device, tensor)
+        if self.anchor is None:
+            self.anchor = tensor
+        else:
+            same = host_call("same_device", self.anchor, tensor, dtype=DType("bool"))
+            expect(same, "device", "the first tensor's device", tensor)
+        empty: Expr | None = None
+        for axis in range(buffer.ndim):
+            zero = binary("eq", field(tensor, "shape", axis), 0)
+            empty = zero if empty is None else binary("or", empty, zero)
+        stored = binary("ne", field(tensor, "data"), const(0, HANDLE))
+        expect(stored if empty is None else binary("or", stored, empty), "storage", "a tensor with storage", "none")
+        return out
+
+    def _dimension(
+        self, buffer: Buffer, name: str, axis: int, expected: Expr, got: Expr, may_define: bool
+    ) -> list[Stmt]:
+        unbound = [v for v in _vars(expected) if v not in self.bound]
+        if not unbound:
+            return [self._equal(buffer, name, axis, expected, got)]
+        if not may_define or len(unbound) > 1:
+            self.later.append((buffer, name, axis, expected, got))
+            return []
+        var = unbound[0]
+        solved = _solve(expected, var, got)
+        if solved is None:
+            self.later.append((buffer, name, axis, expected, got))
+            return []
+        self.bound[var] = None
+        out: list[Stmt] = []
+        if var.dtype.bits < 64:
+            fits = binary("le", got, const(var.dtype.max_value, INT64))
+            out.append(check(fits, buffer.name, f"{name}[{axis}]", f"at most {var.dtype.max_value}", got, buffer.span))
+        out.append(Bind(var, cast(solved, var.dtype), span=buffer.span))
+        if expected is not var:
+            out.append(self._equal(buffer, name, axis, expected, got))
+        return out
+
+    def _stride(self, buffer: Buffer, tensor: Var, axis: int, expected: Expr, may_define: bool) -> list[Stmt]:
+        got = field(tensor, "stride", axis)
+        found = self._dimension(buffer, "strides", axis, expected, got, may_define)
+        # The stride of an axis with one element is never used, nor are any of an empty tensor; whoever made
+        # the tensor may have left anything.
+        unused: Expr = binary("le", field(tensor, "shape", axis), 1)
+        for other in range(buffer.ndim):
+            if other != axis:
+                unused = binary("or", unused, binary("eq", field(tensor, "shape", other), 0))
+        return [s if isinstance(s, Bind) else _relaxed(s, unused) for s in found]
+
+    def _equal(self, buffer: Buffer, name: str, axis: int, expected: Expr, got: Expr) -> Stmt:
+        wide = _widen(expected)
+        return check(binary("eq", got, wide), buffer.name, f"{name}[{axis}]", wide, got, span=buffer.span)
+
+    def _all_bound(self) -> None:
+        for var in _body_sizes(self.function):
+            if var not in self.bound:
+                raise CompileError(
+                    "E-ABI-SIZE",
+                    f"{self.function.name}: no input defines the size {var.name}",
+                    span=var.span or self.function.span,
+                    facts=[f"inputs: {', '.join(repr(p) for p, _ in self.inputs) or 'none'}"],
+                    help=f"give an input a dimension that is {var.name} itself, or pass {var.name} as a scalar",
+                )
+
+    def _output(self, position: int, param: Any) -> Stmt:
+        if not isinstance(param, Buffer):
+            raise CompileError(
+                "E-ABI-OUTPUT",
+                f"{self.function.name}: out_idx names {param.name}, which is not a tensor",
+                span=param.span,
+                help="list only positions of tensor parameters in out_idx",
+            )
+        handle = Var(f"{param.name}_tensor", HANDLE)
+        self.handles[param] = handle
+        like: Expr = self.anchor if self.anchor is not None else const(0, HANDLE)
+        shape = [_widen(e) for e in param.shape]
+        call = host_call("alloc_output", position, like, dtype_word(param.dtype), *shape, dtype=HANDLE)
+        return Bind(handle, call, span=param.span)
+
+    def _bind_data(self) -> Stmt:
+        # Kernels take raw addresses; the launch's AccessPtr names the parameter, and the printer needs to
+        # know which tensor holds it.
+        pairs = [
+            Bind(Var(f"{buffer.name}_data", HANDLE), field(handle, "data"), span=buffer.span)
+            for buffer, handle in self.handles.items()
+            if buffer in self.used
+        ]
+        return seq(*pairs)
+
+
+def _relaxed(stmt: Stmt, unused: Expr) -> Stmt:
+    call = stmt.value  # type: ignore[attr-defined]
+    ok, *rest = call.args
+    return stmt.with_(value=call.with_(args=(binary("or", ok, unused), *rest)))
+
+
+def _strides(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    strides: list[Expr] = []
+    running: Expr = const(1, INT64)
+    for extent in reversed(shape):
+        strides.append(running)
+        running = binary("mul", running, _widen(extent))
+    return tuple(reversed(strides))
+
+
+def _widen(expr: Expr) -> Expr:
+    """The same value computed in 64 bits, so that products of sizes cannot overflow."""
+    if isinstance(expr, IntImm):
+        return IntImm(expr.value, INT64, span=expr.span)
+    if isinstance(expr, Binary) and expr.dtype.is_int:
+        return binary(expr.op, _widen(expr.a), _widen(expr.b), expr.span)
+    return cast(expr, INT64) if expr.dtype.is_int else expr
+
+
+def _solve(expected: Expr, var: Var, got: Expr) -> Expr | None:
+    """`var` from `expected == got` when expected is linear in it: v, v·c, c·v, v ± c, c + v, v // c is not; or None."""
+    if expected is var:
+        return got
+    if not isinstance(expected, Binary):
+        return None
+    a, b = expected.a, expected.b
+    inside, constant = (a, b) if var in _vars(a) else (b, a)
+    if var in _vars(constant):
+        return None
+    constant = _widen(constant)
+    if expected.op == "mul":
+        return _solve(inside, var, binary("floordiv", got, constant))
+    if expected.op == "add":
+        return _solve(inside, var, binary("sub", got, constant))
+    if expected.op == "sub":
+        value = binary("add", got, constant) if inside is a else binary("sub", constant, got)
+        return _solve(inside, var, value)
+    return None
+
+
+def _vars(expr: Expr) -> list[Var]:
+    return [n for n in walk(expr) if isinstance(n, Var)]
+
+
+def _sizes(buffer: Buffer) -> list[Var]:
+    return [v for e in (*buffer.shape, *buffer.strides) for v in _vars(e) if isinstance(v, SizeVar)]
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.data is not None:
+        buffer = buffer.data
+    return buffer
+
+
+def _used_buffers(function: PrimFunc) -> set[Buffer]:
+    return {_root(n.buffer) for n in walk(function.body) if isinstance(n, AccessPtr)}
+
+
+def _body_sizes(function: PrimFunc) -> list[Var]:
+    """Shape variables that the body or the outputs' shapes need."""
+    outputs = [function.params[i] for i in function.attr("out_idx", ())]
+    found = [n for n in walk(function.body) if isinstance(n, SizeVar)]
+    for output in outputs:
+        if isinstance(output, Buffer):
+            found += _sizes(output)
+    return list(dict.fromkeys(found))
+
+
+def _peel_assumptions(body: Stmt) -> tuple[list[Expr], Stmt]:
+    conditions: list[Expr] = []
+    while isinstance(body, Attr) and body.key == "assume":
+        if body.value is not None:
+            conditions.append(body.value)
+        body = body.body
+    return conditions, body

@@ -1,0 +1,117 @@
+"""SplitHostDevice: each kernel launch becomes a device function, its place a host launch.
+
+Needs FLAT, leaves SPLIT. A device function takes the global buffers and scalars that its body uses, in the order
+of the user's parameters, then shape variables. The host function keeps the user's parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import DType
+from ..ir import (
+    AccessPtr,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    Expr,
+    IRModule,
+    KernelLaunch,
+    PrimFunc,
+    Rewriter,
+    StringImm,
+    Var,
+    Visitor,
+    const,
+)
+from ..ir.host import host_call
+from .base import Pass, PassContext, register_pass
+
+__all__ = ["SplitHostDevice", "free_symbols"]
+
+
+@register_pass("SplitHostDevice", needs="FLAT", leaves="SPLIT")
+class SplitHostDevice(Pass):
+    def apply(self, module: IRModule, context: PassContext) -> IRModule:
+        functions: list[PrimFunc] = []
+        for function in module.functions:
+            split = _Split(function)
+            body = split.rewrite(function.body)
+            host = function.with_(body=body).with_attr("calling_convention", "host")
+            functions += [host, *split.kernels]
+        return IRModule(tuple(functions), span=module.span)
+
+
+class _Split(Rewriter):
+    def __init__(self, function: PrimFunc) -> None:
+        super().__init__()
+        self.function = function
+        self.kernels: list[PrimFunc] = []
+
+    def rewrite_KernelLaunch(self, node: KernelLaunch) -> Evaluate:
+        symbols = free_symbols(node)
+        order = {_root(p) if isinstance(p, Buffer) else p: i for i, p in enumerate(self.function.params)}
+        symbols.sort(key=lambda s: order.get(_root(s) if isinstance(s, Buffer) else s, len(order)))
+        count = len(self.kernels)
+        name = f"{self.function.name}_kernel" + (f"_{count}" if count else "")
+        kernel = PrimFunc(name, tuple(symbols), node, span=node.span).with_attr("calling_convention", "device")
+        target = self.function.attr("target")
+        self.kernels.append(kernel.with_attr("target", target))
+        arguments: list[Expr] = []
+        for symbol in symbols:
+            if isinstance(symbol, Buffer):
+                zero = tuple(const(0, "int32") for _ in symbol.shape)
+                arguments.append(AccessPtr(symbol, zero, const(0, "int32"), "rw"))
+            else:
+                arguments.append(symbol)
+        grid = [*node.grid, *[const(1, "int32")] * (3 - len(node.grid))]
+        threads = [*node.threads, *[const(1, "int32")] * (3 - len(node.threads))]
+        launch = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
+        return Evaluate(launch, span=node.span)
+
+
+def free_symbols(node: Any) -> list[Any]:
+    """The global buffers and variables that a statement uses and does not declare, in order of first use.
+
+    Two buffers that view one parameter count once for each view.
+    """
+    found = _FreeSymbols()
+    found.visit(node)
+    return [s for s in found.found if s not in found.bound]
+
+
+class _FreeSymbols(Visitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.bound: set[Any] = set()
+        self.found: dict[Any, None] = {}
+
+    def visit_Var(self, node: Var) -> None:
+        self.found.setdefault(node)
+
+    def visit_Node(self, node: Any) -> None:
+        for field in node.FIELDS:
+            if field.kind == "binder":
+                value = getattr(node, field.name)
+                for item in value if isinstance(value, tuple) else (value,):
+                    self.bound.add(item)
+        if isinstance(node, (BufferLoad, BufferStore, AccessPtr)):
+            self._buffer(node.buffer)
+        if isinstance(node, Block):
+            for buffer in node.allocations:
+                for extent in buffer.shape:
+                    self.visit(extent)
+        self.visit_children(node)
+
+    def _buffer(self, buffer: Buffer) -> None:
+        if buffer.data is not None and _root(buffer) in self.bound:
+            return
+        self.found.setdefault(buffer)
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.data is not None:
+        buffer = buffer.data
+    return buffer
