@@ -286,7 +286,8 @@ def test_a_root_that_is_a_file_costs_the_cache_not_the_compile(tmp_path):
     (text,) = told(record)
     assert text == (
         f"the kernel cache {tmp_path / 'cache'} cannot be used (Not a directory); kernels are compiled for this "
-        "process only. Set TILE_CACHE_DIR to a folder that can be written, or TILE_DISABLE_CACHE=1 to say that this is meant"
+        "process only. Set TILE_CACHE_DIR to a folder that can be written, or TILE_DISABLE_CACHE=1 to say that "
+        "this is meant"
     )
 
 
