@@ -26,6 +26,7 @@ from ..ir import (
     IRModule,
     PrimFunc,
     Return,
+    Rewriter,
     SizeVar,
     Stmt,
     Var,
@@ -113,7 +114,7 @@ class _Packer:
             stmts.append(check(condition, "", "condition", repr(condition), 0, span=condition.span))
         for position, k in enumerate(self.outputs):
             stmts.append(self._output(position, self.function.params[k]))
-        stmts += [self._bind_data(), body, Return(const(0, "int32"))]
+        stmts += [self._launches(body), Return(const(0, "int32"))]
         return seq(*stmts)
 
     def _optional(self) -> set[Any]:
@@ -239,15 +240,20 @@ class _Packer:
         call = host_call("alloc_output", position, like, dtype_word(param.dtype), *shape, dtype=HANDLE)
         return Bind(handle, call, span=param.span)
 
-    def _bind_data(self) -> Stmt:
-        # Kernels take raw addresses; the launch's AccessPtr names the parameter, and the printer needs to
-        # know which tensor holds it.
-        pairs = [
-            Bind(Var(f"{buffer.name}_data", HANDLE), field(handle, "data"), span=buffer.span)
-            for buffer, handle in self.handles.items()
-            if buffer in self.used
-        ]
-        return seq(*pairs)
+    def _launches(self, body: Stmt) -> Stmt:
+        """The body with each launch taking the addresses that the tensors hold now."""
+        addresses = {b: Var(f"{b.name}_data", HANDLE) for b in self.handles if b in self.used}
+        binds = [Bind(var, field(self.handles[b], "data"), span=b.span) for b, var in addresses.items()]
+        return seq(*binds, _TakeAddresses(addresses).rewrite(body))
+
+
+class _TakeAddresses(Rewriter):
+    def __init__(self, addresses: dict[Buffer, Var]) -> None:
+        super().__init__()
+        self.addresses = addresses
+
+    def rewrite_AccessPtr(self, node: AccessPtr) -> Expr:
+        return self.addresses[_root(node.buffer)]
 
 
 def _relaxed(stmt: Stmt, unused: Expr) -> Stmt:

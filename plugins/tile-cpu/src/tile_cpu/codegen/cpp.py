@@ -1,0 +1,328 @@
+"""CpuKernelPrinter: a device function in form FLAT as a C++ function over `tile/tile.h`.
+
+The grid is a parallel loop, a block is one call of its body on one thread, block-local buffers live in a per-thread
+arena. Vectors print as
+`tile::vec` operations with a mask object: `tile::full<W>` for whole vectors, `tile::part<W>` for a tail.
+"""
+
+from __future__ import annotations
+
+from tile_core.codegen import CPrinter
+from tile_core.dtypes import DType
+from tile_core.errors import InternalError
+from tile_core.ir import (
+    AccessPtr,
+    Assert,
+    Binary,
+    Bind,
+    Block,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    Evaluate,
+    Expr,
+    For,
+    IntImm,
+    KernelLaunch,
+    Let,
+    PrimFunc,
+    Ramp,
+    Select,
+    Shuffle,
+    StringImm,
+    Unary,
+    walk,
+)
+
+__all__ = ["CpuKernelPrinter"]
+
+# Buffers up to this many bytes are plain arrays on the stack, which the compiler can keep in registers.
+_STACK_BYTES = 64
+
+
+class CpuKernelPrinter(CPrinter):
+    """Prints one device function."""
+
+    TYPES = {**CPrinter.TYPES, "float16": "tile::fp16", "bfloat16": "tile::bf16"}
+
+    def function(self, function: PrimFunc) -> str:
+        """The function's text: its arena and the kernel, which returns 0 or the runtime's error number."""
+        for name in function.name, "threads":
+            self._taken.add(name)
+        launch = function.body
+        if not isinstance(launch, KernelLaunch):
+            raise InternalError("E-INTERNAL", f"device function {function.name} does not start with a launch")
+        self.arena = self._arena(function)
+        parameters = [
+            f"{self.type_name(p.dtype)}{'*' if isinstance(p, Buffer) else ''} {self.name(p)}" for p in function.params
+        ]
+        self.open(f"int {function.name}({', '.join([*parameters, 'int threads'])}) {{", function.span)
+        self.stmt(launch)
+        self.close()
+        return self.text()
+
+    def _arena(self, function: PrimFunc) -> set[Buffer]:
+        members = [
+            b for n in walk(function.body) if isinstance(n, Block) for b in n.allocations if _bytes(b) > _STACK_BYTES
+        ]
+        if members:
+            self.arena_type = self.fresh(f"{function.name}_arena")
+            self.open(f"struct {self.arena_type} {{")
+            for buffer in members:
+                size = _elements(buffer)
+                self.line(f"alignas(64) {self.type_name(buffer.dtype)} {self.name(buffer)}[{size}];", buffer.span)
+            self.close("};")
+        return set(members)
+
+    def print_KernelLaunch(self, node: KernelLaunch) -> None:
+        grid = [self.expr(g) for g in node.grid] + ["1"] * (3 - len(node.grid))
+        indices = [f"int {self.name(v)}" for v in node.grid_vars] + ["int"] * (3 - len(node.grid_vars))
+        extents = ", ".join(f"(int64_t){g}" for g in grid)
+        self.open(f"return tile::parallel_for({extents}, threads, [&]({', '.join(indices)}) {{", node.span)
+        if self.arena:
+            arena = self.fresh("arena")
+            self.line(f"auto* {arena} = tile::arena<{self.arena_type}>();")
+            for buffer in sorted(self.arena, key=self.name):
+                self.alias(buffer, f"{arena}->{self.name(buffer)}")
+        self.stmt(node.body)
+        self.close(f"}}, {f'sizeof({self.arena_type})' if self.arena else '0'});")
+
+    def allocate(self, buffer: Buffer) -> None:
+        if buffer not in self.arena:
+            align = " alignas(64)" if _elements(buffer) > 1 else ""
+            ctype = self.type_name(buffer.dtype)
+            self.line(f"{align.strip() + ' ' if align else ''}{ctype} {self.name(buffer)}[{_elements(buffer)}];")
+
+    # Pointers.
+
+    def pointer(self, buffer: Buffer) -> str:
+        """The address of a buffer's first element; a view prints as a cast of what it views."""
+        if buffer.data is None or buffer in self._names:
+            return self.name(buffer)
+        base = self.pointer(buffer.data)
+        if buffer.offset is not None and not _is_zero(buffer.offset):
+            base = f"({base} + {self.expr(buffer.offset)})"
+        return base if buffer.data.dtype is buffer.dtype else f"(({self.type_name(buffer.dtype)}*){base})"
+
+    def _address(self, buffer: Buffer, index: Expr) -> str:
+        base = self.pointer(buffer)
+        return base if _is_zero(index) else f"{base} + {self.expr(index)}"
+
+    # Vectors.
+
+    def vector_type(self, dtype: DType) -> str:
+        return "auto"
+
+    def _mask(self, lanes: int, predicate: Expr | None) -> tuple[str, str | None]:
+        """The mask object and a further mask expression for a predicate over `lanes`."""
+        if predicate is None:
+            return f"tile::full<{lanes}>{{}}", None
+        count = _tail_count(predicate)
+        if count is not None:
+            return f"tile::part<{lanes}>{{{self.expr(count)}}}", None
+        if isinstance(predicate, Binary) and predicate.op == "and":
+            count = _tail_count(predicate.a)
+            if count is not None:
+                return f"tile::part<{lanes}>{{{self.expr(count)}}}", self.expr(predicate.b)
+        if predicate.dtype.lanes == 1:
+            return f"tile::full<{lanes}>{{}}", self.expr(Broadcast(predicate, lanes))
+        return f"tile::full<{lanes}>{{}}", self.expr(predicate)
+
+    def expr_BufferLoad(self, node: BufferLoad) -> str:
+        index = node.indices[0]
+        if node.dtype.lanes == 1:
+            loaded = f"{self.pointer(node.buffer)}[{self.expr(index)}]"
+            if node.predicate is not None:
+                return f"({self.expr(node.predicate)} ? {loaded} : {self.type_name(node.dtype)}(0))"
+            return loaded
+        ctype = self.type_name(node.dtype.scalar)
+        mask, further = self._mask(node.dtype.lanes, node.predicate)
+        tail = f", {further}" if further else ""
+        if isinstance(index, Ramp) and _is_one(index.stride):
+            text = f"tile::load<{ctype}>({mask}, {self._address(node.buffer, index.base)}{tail})"
+        elif isinstance(index, Ramp):
+            address, stride = self._address(node.buffer, index.base), self.expr(index.stride)
+            text = f"tile::gather<{ctype}>({mask}, {address}, {stride}{tail})"
+        else:
+            text = f"tile::gather<{ctype}>({mask}, {self.pointer(node.buffer)}, {self.expr(index)}{tail})"
+        return f"tile::to_mask({text})" if node.dtype.is_bool else text
+
+    def print_BufferStore(self, node: BufferStore) -> None:
+        index, lanes = node.indices[0], max(node.indices[0].dtype.lanes, node.value.dtype.lanes)
+        value = self.expr(node.value)
+        if lanes == 1:
+            text = f"{self.pointer(node.buffer)}[{self.expr(index)}] = {value};"
+            self.line(text if node.predicate is None else f"if ({self.expr(node.predicate)}) {text}", node.span)
+            return
+        if node.value.dtype.is_bool:
+            value = f"tile::convert<bool>({value})"
+        mask, further = self._mask(lanes, node.predicate)
+        tail = f", {further}" if further else ""
+        if isinstance(index, Ramp) and _is_one(index.stride):
+            self.line(f"tile::store({mask}, {self._address(node.buffer, index.base)}, {value}{tail});", node.span)
+        elif isinstance(index, Ramp):
+            address, stride = self._address(node.buffer, index.base), self.expr(index.stride)
+            self.line(f"tile::scatter({mask}, {address}, {stride}, {value}{tail});", node.span)
+        else:
+            where = f"{self.pointer(node.buffer)}, {self.expr(index)}"
+            self.line(f"tile::scatter({mask}, {where}, {value}{tail});", node.span)
+
+    def expr_AccessPtr(self, node: AccessPtr) -> str:
+        return f"({self._address(node.buffer, node.indices[0])})"
+
+    def expr_Ramp(self, node: Ramp) -> str:
+        ctype = self.type_name(node.dtype.scalar)
+        base, stride = self.expr(node.base), self.expr(node.stride)
+        return f"tile::iota<{ctype}>(tile::full<{node.lanes}>{{}}, {base}, {stride})"
+
+    def expr_Broadcast(self, node: Broadcast) -> str:
+        lanes = node.dtype.lanes
+        text = f"tile::broadcast<{self.type_name(node.value.dtype)}>(tile::full<{lanes}>{{}}, {self.expr(node.value)})"
+        return f"tile::to_mask({text})" if node.dtype.is_bool else text
+
+    def expr_Shuffle(self, node: Shuffle) -> str:
+        vectors = ", ".join(self.expr(v) for v in node.vectors)
+        return f"tile::shuffle<{', '.join(map(str, node.indices))}>({vectors})"
+
+    def expr_Select(self, node: Select) -> str:
+        if node.condition.dtype.lanes == 1:
+            return super().expr_Select(node)
+        if node.dtype.is_bool:
+            c, t, f = (self.expr(e) for e in (node.condition, node.true_value, node.false_value))
+            return f"(({c} & {t}) | (!{c} & {f}))"
+        parts = (self.expr(e) for e in (node.condition, node.true_value, node.false_value))
+        return f"tile::select({', '.join(parts)})"
+
+    def expr_Let(self, node: Let) -> str:
+        # A lambda keeps the value inside the expression, so that the untaken side of a ternary is not evaluated.
+        ctype = "auto" if node.var.dtype.lanes > 1 else self.type_name(node.var.dtype)
+        value, name = self.expr(node.value), self.name(node.var)
+        return f"[&]({ctype} {name}) {{ return {self.expr(node.body)}; }}({value})"
+
+    # Operators: the C ones where their meaning is the IR's, else functions of tile.h that take scalars and
+    # vectors alike.
+
+    def _is_infix(self, node: Binary) -> bool:
+        if node.dtype.lanes > 1 and node.op in ("and", "or"):
+            return False
+        return super()._is_infix(node)
+
+    def binary_call(self, node: Binary) -> str:
+        a, b = self.expr(node.a), self.expr(node.b)
+        if node.op in ("and", "or"):
+            return f"({a} {'&' if node.op == 'and' else '|'} {b})"
+        if node.op in ("truncdiv", "truncmod") and node.dtype.lanes == 1 and node.dtype.is_int:
+            return super().binary_call(node)
+        return f"tile::{node.op}({a}, {b})"
+
+    def expr_Unary(self, node: Unary) -> str:
+        if node.op == "neg" and node.dtype.is_int and node.dtype.bits < 32:
+            return (
+                f"(({self.type_name(node.dtype)})(-{self.expr(node.a)}))"
+                if node.dtype.lanes == 1
+                else super().expr_Unary(node)
+            )
+        return super().expr_Unary(node)
+
+    def expr_Cast(self, node: Cast) -> str:
+        value, source, to = self.expr(node.value), node.value.dtype, node.dtype
+        if to.is_bool:
+            return f"({value} != {self.type_name(source.scalar)}(0))"
+        if source.is_bool and source.lanes > 1:
+            value = f"tile::convert<bool>({value})"
+        return f"tile::convert<{self.type_name(to.scalar)}>({value})"
+
+    def intrinsic(self, node: Call) -> str:
+        name = node.op.rpartition(".")[2]
+        return f"tile::{name}({', '.join(self.expr(a) for a in node.args)})"
+
+    def call_reinterpret(self, node: Call) -> str:
+        return f"tile::reinterpret<{self.type_name(node.dtype.scalar)}>({self.expr(node.args[0])})"
+
+    def call_infinity(self, node: Call) -> str:
+        return f"{self.type_name(node.dtype.scalar)}(INFINITY)"
+
+    def call_cpu_gemm(self, node: Call) -> str:
+        given = dict(node.annotations)
+        flags = [_flag(given["trans_a"]), _flag(given["trans_b"])]
+        sizes = [str(given[k]) for k in ("m", "n", "k", "lda", "ldb", "ldc")]
+        pointers = ", ".join(self.expr(a) for a in node.args[:3])
+
+        def call(clear: bool) -> str:
+            return f"tile::gemm<{', '.join([*flags, *sizes, _flag(clear)])}>({pointers})"
+
+        if len(node.args) == 4:
+            return f"({self.expr(node.args[3])} ? {call(True)} : {call(False)})"
+        return call(bool(given["clear"]))
+
+    def call_cpu_copy_transpose(self, node: Call) -> str:
+        given = dict(node.annotations)
+        dst, src = self.expr(node.args[0]), self.expr(node.args[1])
+        pitch = self.expr(node.args[2]) if len(node.args) == 3 else str(given["lds"])
+        return f"tile::copy_transpose<{given['rows']}, {given['columns']}>({dst}, {given['ldd']}, {src}, {pitch})"
+
+    def call_cpu_reduce(self, node: Call) -> str:
+        kind, source, count = node.args
+        if not isinstance(kind, StringImm) or not isinstance(source, AccessPtr):
+            raise InternalError("E-INTERNAL", "cpu.reduce takes a kind and a pointer", span=node.span)
+        ctype = self.type_name(source.buffer.dtype)
+        return f"tile::reduce_{kind.value}<tile::lanes<{ctype}>>({self.expr(source)}, {self.expr(count)})"
+
+    # Statements.
+
+    def print_Bind(self, node: Bind) -> None:
+        value = self.expr(node.value)
+        self.line(f"const {self.type_name(node.var.dtype)} {self.name(node.var)} = {value};", node.span)
+
+    def print_Assert(self, node: Assert) -> None:
+        self.line(f"tile::check({self.expr(node.condition)}, {self.expr(StringImm(node.message))});", node.span)
+
+    def print_Evaluate(self, node: Evaluate) -> None:
+        if isinstance(node.value, Call):
+            self.line(f"{self.expr(node.value)};", node.span)
+
+    def loop_pragmas(self, node: For) -> list[str]:
+        if node.kind != "unroll":
+            return super().loop_pragmas(node)
+        factor = node.annotation("unroll_factor")
+        if factor is None and isinstance(node.extent, IntImm):
+            factor = min(node.extent.value, 64)
+        return [f"#pragma GCC unroll {factor}"] if factor and factor > 1 else []
+
+
+def _elements(buffer: Buffer) -> int:
+    count = 1
+    for extent in buffer.static_shape() or ():
+        count *= extent
+    if buffer.static_shape() is None:
+        raise InternalError("E-INTERNAL", f"block-local buffer {buffer.name} has no constant size", span=buffer.span)
+    return count
+
+
+def _bytes(buffer: Buffer) -> int:
+    return _elements(buffer) * buffer.dtype.bytes
+
+
+def _is_zero(node: Expr) -> bool:
+    return isinstance(node, IntImm) and node.value == 0
+
+
+def _is_one(node: Expr) -> bool:
+    return isinstance(node, IntImm) and node.value == 1
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _tail_count(predicate: Expr) -> Expr | None:
+    """`n` when the predicate is the canonical tail: ramp(0, 1) < broadcast(n)."""
+    if not isinstance(predicate, Binary) or predicate.op != "lt":
+        return None
+    left, right = predicate.a, predicate.b
+    if isinstance(left, Ramp) and _is_zero(left.base) and _is_one(left.stride) and isinstance(right, Broadcast):
+        return right.value
+    return None

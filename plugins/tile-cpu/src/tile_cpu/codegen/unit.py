@@ -1,0 +1,68 @@
+"""The translation unit: prelude, kernels, packed host stubs."""
+
+from __future__ import annotations
+
+from tile_core.codegen import CPrinter, abi_prelude, print_host
+from tile_core.ir import Call, IRModule, PrimFunc, StringImm
+from tile_core.target import Target
+
+from .cpp import CpuKernelPrinter
+
+__all__ = ["generate"]
+
+_PRELUDE = """\
+#include <math.h>
+#include <stdlib.h>
+#include <tile/tile.h>
+"""
+
+_SUPPORT = """\
+namespace {
+
+// 0 lets OpenMP decide, which follows torch.set_num_threads.
+int tile_threads() {
+  static const int count = [] {
+    const char* text = getenv("TILE_NUM_THREADS");
+    return text ? atoi(text) : 0;
+  }();
+  return count;
+}
+
+inline int tile_launched(const char* kernel, int code) {
+  if (TILE_LIKELY(code == 0)) return 0;
+  return tile_raise("tile.LaunchError", kernel, "", "launch", "memory for the block-local tiles", "out of memory");
+}
+
+}  // namespace
+"""
+
+
+def generate(module: IRModule, target: Target) -> dict[str, str]:
+    """The sources for a module in form PACKED: ``kernel.cpp`` (kernels only, for people) and ``host.cpp`` (the whole
+    unit, which is compiled)."""
+    kernels = {f.name: f for f in module.functions if f.attr("calling_convention") == "device"}
+    hosts = [f for f in module.functions if f.attr("calling_convention") == "packed"]
+    bodies = ["namespace {\n", *(CpuKernelPrinter().function(f) for f in kernels.values()), "}  // namespace\n"]
+    kernel_text = _PRELUDE + "\n" + "\n".join(bodies)
+
+    def launch(printer: CPrinter, call: Call) -> str:
+        return _launch(printer, call, kernels)
+
+    stubs = ['extern "C" {\n', *(print_host(f, launch) for f in hosts), '}  // extern "C"\n']
+    host_text = "\n".join([_PRELUDE, abi_prelude(), _SUPPORT, *bodies, *stubs])
+    return {"kernel.cpp": kernel_text, "host.cpp": host_text}
+
+
+def _launch(printer: CPrinter, call: Call, kernels: dict[str, PrimFunc]) -> str:
+    symbol = call.args[0]
+    assert isinstance(symbol, StringImm)
+    kernel = kernels[symbol.value]
+    arguments = []
+    for param, value in zip(kernel.params, call.args[8:]):
+        text = printer.expr(value)
+        # Buffers arrive as untyped addresses.
+        arguments.append(
+            text if value.dtype.name != "handle" else f"({CpuKernelPrinter().type_name(param.dtype)}*){text}"
+        )
+    name = printer.expr(symbol)
+    return f"tile_launched({name}, {symbol.value}({', '.join([*arguments, 'tile_threads()'])}))"

@@ -1,0 +1,5 @@
+"""The system's C++ compiler."""
+
+from .compiler import TOOLCHAIN, CompilerToolchain, find_compiler
+
+__all__ = ["TOOLCHAIN", "CompilerToolchain", "find_compiler"]
