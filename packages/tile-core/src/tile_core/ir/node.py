@@ -47,6 +47,11 @@ class Field:
     def __repr__(self) -> str:
         return f"Field({self.name}: {self.kind})"
 
+    @property
+    def has_default(self) -> bool:
+        """Whether the argument may be left out."""
+        return self.default is not _MISSING
+
 
 def child(*, default: Any = _MISSING) -> Any:
     """A field that holds one node, or None."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from ..ir import Access, BufferRegion, Expr, Node
 from ..ir.node import Field
+from ..ir.text import register_op_lookup
 
 __all__ = ["TileOp", "register_tile_op", "tile_op_class", "tile_ops"]
 
@@ -94,3 +95,6 @@ def tile_op_class(name: str) -> type[TileOp] | None:
 def tile_ops() -> dict[str, type[TileOp]]:
     """All tile op classes by name."""
     return dict(_classes)
+
+
+register_op_lookup(tile_op_class)
