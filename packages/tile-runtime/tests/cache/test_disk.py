@@ -300,3 +300,20 @@ def test_what_dead_processes_left_is_swept_after_an_hour(cache):
     os.utime(old, (time.time() - 3700,) * 2)
     DiskCache(cache.root, "1.0").publish("cd" * 32, FILES)
     assert staged(cache) == [young]
+
+
+def test_a_hint_is_found_and_a_lost_or_broken_one_is_none(cache):
+    assert cache.recall("base") is None
+    cache.remember("base", KEY)
+    assert cache.recall("base") == KEY
+    cache.remember("base", "cd" * 32)
+    assert cache.recall("base") == "cd" * 32
+    (cache.hints / "base").write_bytes(b"../..\xff")
+    assert cache.recall("base") is None
+
+
+def test_a_hint_that_cannot_be_written_is_no_trouble(tmp_path):
+    (tmp_path / "cache").write_text("in the way")
+    cache = DiskCache(tmp_path / "cache", "1.0")
+    cache.remember("base", KEY)
+    assert cache.recall("base") is None

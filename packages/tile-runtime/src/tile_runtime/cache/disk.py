@@ -3,6 +3,7 @@
     <root>/<version>/<platform>-<machine>/
         kernels/<key>/…             one folder a kernel: its files and manifest.json (size and sha256 of each)
         .staging/<pid>-<random>/    what is being written, or was found damaged
+        hints/<name>                the key of an entry that serves another name too
 
 Writing: all files into a staging folder, each flushed to the device, the manifest last, the folder flushed, one
 rename. Another process sees the whole entry or none; who comes second finds the name taken and drops its own copy.
@@ -13,6 +14,7 @@ costs the cache, never the compile: that too is told once.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -65,6 +67,7 @@ class DiskCache:
         self.namespace = root / version / f"{sys.platform}-{platform.machine().lower()}"
         self.kernels = self.namespace / "kernels"
         self.staging = self.namespace / ".staging"
+        self.hints = self.namespace / "hints"
         self._lock = threading.Lock()
         self._told: set[str] = set()
         self._swept = False
@@ -109,6 +112,27 @@ class DiskCache:
             if staged is not None:
                 shutil.rmtree(staged, ignore_errors=True)
         return self.load(key)
+
+    def remember(self, name: str, key: str) -> None:
+        """Notes that the entry under `key` serves `name` as well. A hint: whether it is written or lost changes no
+        result."""
+        note = self.hints / name
+        temporary = self.hints / f".{os.getpid()}-{secrets.token_hex(6)}"
+        try:
+            self.hints.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(key)
+            os.replace(temporary, note)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+    def recall(self, name: str) -> str | None:
+        """The key that was last noted for `name`, or None."""
+        try:
+            key = (self.hints / name).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
+            return None
+        return key if key.isalnum() else None
 
     def discard(self, key: str) -> None:
         """Removes the entry under `key` if there is one: for a kernel that was verified and yet does not load."""

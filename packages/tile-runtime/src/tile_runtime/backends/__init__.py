@@ -1,0 +1,1 @@
+"""Execution backends: how a compiled artifact is called."""

@@ -1,0 +1,242 @@
+"""`compile_kernel`: one traced function → one callable kernel, through the memory and disk caches.
+
+    options ─▶ target, backend, execution backend ─▶ key ─▶ memory? ─▶ disk? ─▶ lower, build, publish ─▶ load
+
+A hit on disk lowers nothing and needs no compiler: where the machine has none, an entry that any compiler built for
+the same input
+is taken.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tile_core.errors import TileError, ToolchainError
+from tile_core.ir import IRModule, PrimFunc, TileOpStmt, walk
+from tile_core.plugin import registry
+from tile_core.plugin.api import Artifact, Backend, ExecutionBackend, resolve
+from tile_core.settings import settings
+from tile_core.target import Target
+from tile_core.transform.base import PassContext, passes
+from tile_core.transform.options import Options
+
+from .__about__ import __version__
+from .cache import DiskCache, MemoryCache, cache_key, code_digest
+from .cache.artifact import artifact_files, artifact_from_entry
+from .diagnostics import phase, say
+from .dump import dump_ir, write_sources
+from .kernel import Kernel
+from .options import CompileOptions
+from .signature import normalize_out_idx
+
+__all__ = ["clear_memory", "compile_kernel", "disk_cache", "lower"]
+
+_kernels: MemoryCache[Kernel] = MemoryCache()
+_disks: MemoryCache[DiskCache] = MemoryCache()
+
+
+def compile_kernel(function: PrimFunc, options: CompileOptions) -> Kernel:
+    """The kernel for `function`; made at most once a key in this process.
+
+    Raises:
+        UserError: what is wrong with the function, the options, the target or the machine.
+    """
+    return _Request(function, options).kernel()
+
+
+def lower(function: PrimFunc, options: CompileOptions) -> Artifact:
+    """`function` lowered and printed as source for its target; nothing is compiled, loaded or cached."""
+    request = _Request(function, options)
+    return request.lowered({})
+
+
+def disk_cache() -> DiskCache:
+    """The disk cache at ``TILE_CACHE_DIR``, as it is set now."""
+    root = settings.cache_dir
+    return _disks.get_or_make(root, lambda: DiskCache(root, __version__))
+
+
+def clear_memory() -> None:
+    """Forgets the kernels of this process; the next compile looks on disk."""
+    _kernels.clear()
+
+
+class _Request:
+    """One compile with everything resolved."""
+
+    def __init__(self, function: PrimFunc, options: CompileOptions) -> None:
+        self.verbose = settings.verbose if options.verbose is None else options.verbose
+        self.debug_root_path = options.debug_root_path
+        self.function = _with_attributes(function, options)
+        self.flags = tuple(self.function.attr("compile_flags", ()))
+        self.options = Options(dict(self.function.attr("pass_configs", ())))
+        self.backend, self.target = _resolved_target(self.function, options)
+        self.execution = _execution_backend(options.execution_backend, self.backend, self.target)
+
+    def kernel(self) -> Kernel:
+        if settings.disable_cache:
+            return self._load(self._compiled(), "", "compiled")
+        base = self._base_parts()
+        identity = self._toolchain_identity()
+        if identity is None:
+            return self._without_toolchain(base)
+        key = cache_key({**base, "toolchain": identity})
+        return _kernels.get_or_make(key, lambda: self._from_disk_or_compiled(key, cache_key(base)))
+
+    def lowered(self, times: dict[str, float]) -> Artifact:
+        pipeline = resolve(self.backend.pipeline)(self.target, self.options)
+        context = PassContext(self.target, self.options, registry.instruments(), self.backend)
+        module = IRModule((self.function,))
+        seconds: dict[str, float] = {}
+        with phase(self.function.name, "lowering", times, self.verbose), dump_ir(self.function) as observe:
+
+            def after(pass_: Any, changed: IRModule, form: str, spent: float) -> None:
+                seconds[pass_.name] = seconds.get(pass_.name, 0.0) + spent
+                observe(pass_, changed, form)
+
+            module = pipeline.run(module, context, after)
+        with phase(self.function.name, "printing source", times, self.verbose):
+            sources = resolve(self.backend.codegen)(module, self.target)
+        return Artifact(
+            target=self.target,
+            name=self.function.name,
+            function=self.function,
+            module=module,
+            sources=dict(sources),
+            entry=self.function.name,
+            choices=list(context.choices),
+            notes={
+                "compile_flags": self.flags,
+                "diagnostics": list(context.diagnostics),
+                "pass_seconds": seconds,
+                "seconds": times,
+                "solver_queries": context.solver_queries,
+            },
+        )
+
+    def _compiled(self) -> Artifact:
+        times: dict[str, float] = {}
+        artifact = self.lowered(times)
+        if self.debug_root_path is not None:
+            write_sources(artifact, self.debug_root_path)
+        if self.backend.toolchain is not None:
+            with phase(self.function.name, "compiling", times, self.verbose):
+                artifact.binaries.update(resolve(self.backend.toolchain).build(artifact))
+        return artifact
+
+    def _from_disk_or_compiled(self, key: str, base: str) -> Kernel:
+        disk = disk_cache()
+        kernel = self._from_disk(disk, key)
+        if kernel is not None:
+            return kernel
+        artifact = self._compiled()
+        entry = disk.publish(key, artifact_files(artifact))
+        if entry is not None:
+            disk.remember(base, key)
+            # from its place in the cache, so that a debugger finds the file that runs
+            artifact.binaries.update({name: entry.files[name] for name in artifact.binaries if name in entry.files})
+        if self.verbose:
+            say(f"{self.function.name}: compiled for {self.target} as {key[:16]}…")
+        return self._load(artifact, key, "compiled")
+
+    def _from_disk(self, disk: DiskCache, key: str) -> Kernel | None:
+        entry = disk.load(key)
+        if entry is None or not set(self.execution.files) <= set(entry.files):
+            return None
+        try:
+            artifact = artifact_from_entry(entry, self.function, self.target)
+            kernel = self._load(artifact, key, "disk")
+        except (ValueError, KeyError, OSError, TileError):
+            # whole, and yet of no use on this machine: compile anew and say nothing, the outcome is right
+            disk.discard(key)
+            return None
+        if self.verbose:
+            say(f"{self.function.name}: found on disk as {key[:16]}…")
+        return kernel
+
+    def _without_toolchain(self, base: dict[str, Any]) -> Kernel:
+        """Where no compiler is found: what another one built from the same input; else the compiler's absence is the
+        error."""
+        disk = disk_cache()
+        key = disk.recall(cache_key(base))
+        if key is not None:
+            kernel = _kernels.get(key) or self._from_disk(disk, key)
+            if kernel is not None:
+                return _kernels.get_or_make(key, lambda: kernel)
+        return self._load(self._compiled(), "", "compiled")
+
+    def _load(self, artifact: Artifact, key: str, origin: str) -> Kernel:
+        times = artifact.notes.setdefault("seconds", {})
+        with phase(self.function.name, "loading", times, self.verbose):
+            entry: Callable[..., Any] = resolve(self.execution.build)(artifact)
+        return Kernel(artifact, entry, self.execution.name, key, origin)
+
+    def _toolchain_identity(self) -> str | None:
+        if self.backend.toolchain is None:
+            return "none"
+        try:
+            return resolve(self.backend.toolchain).identity(self.target)
+        except ToolchainError:
+            return None
+
+    def _base_parts(self) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "ir": self.function.script(),
+            "target": str(self.target),
+            "execution_backend": self.execution.name,
+            "options": {key: _plain(value) for key, value in self.options.given.items()},
+            "compile_flags": list(self.flags),
+            "machine": f"{sys.platform}-{platform.machine().lower()}",
+            "code": {module: code_digest(module) for module in self._contributors()},
+        }
+
+    def _contributors(self) -> list[str]:
+        """Top-level modules whose code takes part: core, backend, execution backend, and whoever brings a pass or an
+        op."""
+        modules = {"tile_core", "tile_runtime", _top(self.backend.pipeline), _top(self.execution.build)}
+        modules |= {_top(pass_.__module__) for pass_ in passes().values()}
+        modules |= {_top(type(node.op).__module__) for node in walk(self.function.body) if isinstance(node, TileOpStmt)}
+        return sorted(modules)
+
+
+def _with_attributes(function: PrimFunc, options: CompileOptions) -> PrimFunc:
+    """`function` with the options that are part of it as attributes; what the caller says wins over what the source
+    says."""
+    out_idx = function.attr("out_idx", ()) if options.out_idx is None else options.out_idx
+    configs = {**dict(function.attr("pass_configs", ())), **{_key(k): v for k, v in options.pass_configs.items()}}
+    flags = (*function.attr("compile_flags", ()), *options.compile_flags)
+    for name, value in (
+        ("out_idx", normalize_out_idx(out_idx, function)),
+        ("pass_configs", tuple(sorted(configs.items()))),
+        ("compile_flags", flags),
+    ):
+        if value != function.attr(name, ()):
+            function = function.with_attr(name, value or None)
+    return function
+
+
+def _resolved_target(function: PrimFunc, options: CompileOptions) -> tuple[Backend, Target]:
+    wanted = options.target
+    if wanted is None:
+        wanted = function.attr("target") or settings.default_target
+    return registry.resolve_target(wanted)
+
+
+def _execution_backend(name: str | None, backend: Backend, target: Target) -> ExecutionBackend:
+    return registry.resolve_execution_backend(name or settings.execution_backend, backend, target)
+
+
+def _key(key: Any) -> str:
+    return str(getattr(key, "value", key))
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool, type(None), list, tuple, dict)) else repr(value)
+
+
+def _top(reference: str) -> str:
+    return reference.partition(":")[0].partition(".")[0]
