@@ -34,6 +34,7 @@ from .forms import FORMS, check_form, form_index
 from .function import IRModule, PrimFunc
 from .intrinsics import Intrinsic, find_intrinsic, intrinsics, register_intrinsic
 from .node import Field, Node, attr, binder, child, children, derived, node, operand
+from .printer import expr_text, region_text, script, stmt_text
 from .scopes import MemoryScope, find_scope, register_scope, scopes
 from .stmt import (
     LOOP_KINDS,
@@ -55,6 +56,8 @@ from .stmt import (
     While,
     seq,
 )
+from .structural import assert_structural_equal, first_mismatch, structural_equal, structural_key
+from .values import IndexMap, register_value
 from .visit import Rewriter, Visitor, substitute, walk
 
 __all__ = [
@@ -88,6 +91,7 @@ __all__ = [
     "For",
     "IRModule",
     "If",
+    "IndexMap",
     "IntImm",
     "Intrinsic",
     "KernelLaunch",
@@ -111,6 +115,7 @@ __all__ = [
     "While",
     "as_expr",
     "as_shape",
+    "assert_structural_equal",
     "attr",
     "binary",
     "binder",
@@ -120,20 +125,28 @@ __all__ = [
     "children",
     "const",
     "derived",
+    "expr_text",
     "find_intrinsic",
     "find_scope",
+    "first_mismatch",
     "form_index",
     "full_region",
     "intrinsics",
     "node",
     "operand",
     "region_of",
+    "region_text",
     "register_intrinsic",
     "register_scope",
+    "register_value",
     "row_major_strides",
     "scopes",
+    "script",
     "select",
     "seq",
+    "stmt_text",
+    "structural_equal",
+    "structural_key",
     "substitute",
     "sum_of",
     "unary",
