@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .profile import Profiler, TensorSupplyType
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "choice_text"]
 
 declare_codes({"E-SOURCE": "a kernel has no source or library of the kind asked for"})
 
@@ -143,7 +143,7 @@ class Kernel:
         """What the compiler chose for every tile operation, what it declined and why, and which options had no effect
         here."""
         lines = [f"{self.name} for {self.target} through {self.execution_backend}"]
-        lines += [str(choice) for choice in self.artifact.choices] or ["no tile operation had a choice"]
+        lines += [choice_text(choice) for choice in self.artifact.choices] or ["no tile operation had a choice"]
         inert = self.artifact.notes.get("inert_options") or ()
         if inert:
             lines.append(f"options without effect here: {', '.join(map(str, inert))}")
@@ -197,6 +197,17 @@ class Kernel:
                 facts=(f"inputs:   {', '.join(map(str, inputs)) or 'none'}",),
             )
         return tuple(values[param.name] for param in inputs)
+
+
+def choice_text(choice: Any) -> str:
+    """What was chosen for one tile operation, where it stands, and why the others were not; kept on disk as this
+    text."""
+    if isinstance(choice, str):
+        return choice
+    place = f" at {choice.span!r}" if choice.span is not None else ""
+    lines = [f"T.{choice.op.name}{place}: {choice.taken} (cost {choice.cost:g})"]
+    lines += [f"    {name}: {reason}" for name, reason in choice.considered if name != choice.taken]
+    return "\n".join(lines)
 
 
 def _write(path: str | Path, content: bytes) -> None:

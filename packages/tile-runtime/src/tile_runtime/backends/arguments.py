@@ -35,8 +35,9 @@ def argument_error(signature: Signature, argument: str, field: str, expected: st
     `got`."""
     param = signature.find(argument)
     word, _, axis = field.partition("[")
-    if word == "type" and got == "None":
-        word = "none"
+    if word == "type":
+        word = "none" if got == "None" else word
+        expected = {"int": "an int", "float": "a float", "bool": "a bool"}.get(expected, expected)
     code, sentence, help = _FIELDS.get(word, _FIELDS["condition"])
     names = {"argument": argument, "field": field, "expected": expected, "got": got, "kernel": signature.name}
     names["torch_dtype"] = f"torch.{expected}"

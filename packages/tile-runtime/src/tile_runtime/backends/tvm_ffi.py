@@ -10,6 +10,7 @@ failed check into an `ArgumentError` that shows the parameter's line.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -131,10 +132,8 @@ def _load(artifact: Artifact) -> Callable[..., Any]:
                 file.write(library)
             module = _opened(Path(name), artifact)
         finally:
-            try:
+            with contextlib.suppress(OSError):
                 os.unlink(name)
-            except OSError:
-                pass
     try:
         return module.get_function(artifact.entry)
     except AttributeError:

@@ -15,6 +15,7 @@ from typing import Any
 from tile_core.plugin.api import Artifact
 from tile_core.target import Target
 
+from ..kernel import choice_text
 from .disk import Entry
 
 __all__ = ["artifact_files", "artifact_from_entry"]
@@ -29,7 +30,7 @@ def artifact_files(artifact: Artifact) -> dict[str, bytes]:
         "name": artifact.name,
         "entry": artifact.entry,
         "target": [artifact.target.kind, artifact.target.attrs],
-        "choices": [str(choice) for choice in artifact.choices],
+        "choices": [choice_text(choice) for choice in artifact.choices],
         "notes": {name: artifact.notes[name] for name in KEPT_NOTES if name in artifact.notes},
         "sources": list(artifact.sources),
         "binaries": list(artifact.binaries),
