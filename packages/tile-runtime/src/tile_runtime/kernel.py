@@ -35,7 +35,7 @@ class Kernel:
         entry: the callable that the execution backend built.
         execution_backend: its name.
         key: the artifact's name in the caches.
-        origin: ``compiled``, ``memory`` or ``disk``: where it came from, for people.
+        origin: ``compiled`` or ``disk``: where it came from, for people.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Kernel:
         self.key = key
         self.origin = origin
         self.signature = Signature(artifact.function)
-        self._entry = entry
+        self.entry = entry
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the kernel.
@@ -56,7 +56,7 @@ class Kernel:
         """
         if kwargs:
             args = self._in_order(args, kwargs)
-        return self._entry(*args)
+        return self.entry(*args)
 
     def __repr__(self) -> str:
         params = ", ".join(map(str, self.params))
@@ -138,6 +138,23 @@ class Kernel:
             f"{self.name}: there is no library for {self.target}",
             facts=(f"binaries: {', '.join(self.artifact.binaries) or 'none'}",),
         )
+
+    def accepts(self, inputs: Sequence[Any]) -> bool:
+        """Whether element types, dimensions and fixed extents of `inputs` fit; whether the rest does, a call finds
+        out."""
+        if len(inputs) != len(self.signature.inputs):
+            return False
+        for param, value in zip(self.signature.inputs, inputs):
+            if param.shape is None:
+                continue
+            shape = getattr(value, "shape", None)
+            if shape is None or len(shape) != len(param.shape):
+                return False
+            if str(value.dtype).removeprefix("torch.") != param.dtype:
+                return False
+            if any(isinstance(extent, int) and extent != given for extent, given in zip(param.shape, shape)):
+                return False
+        return True
 
     def explain(self) -> str:
         """What the compiler chose for every tile operation, what it declined and why, and which options had no effect

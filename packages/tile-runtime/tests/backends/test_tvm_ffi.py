@@ -1,4 +1,4 @@
-"""The tvm_ffi execution backend on a hand-written library: calls, outputs, allocators, the text of each failed check."""
+"""The tvm_ffi execution backend on a hand-written library: calls, outputs, allocators, texts of failed checks."""
 
 import subprocess
 import threading
