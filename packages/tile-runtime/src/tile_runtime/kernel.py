@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from tile_core.errors import ArgumentError, OptionError, declare_codes
+from tile_core.errors import OptionError, declare_codes
 from tile_core.plugin.api import Artifact
 from tile_core.target import Target
 
+from .arguments import call_error
 from .signature import KernelParam, Signature
 
 if TYPE_CHECKING:
@@ -208,11 +209,7 @@ class Kernel:
         if missing:
             problem = problem or f"{', '.join(missing)} not given"
         if problem is not None or len(args) > len(inputs):
-            raise ArgumentError(
-                "E-ARG-COUNT",
-                f"{self.name}: {problem or f'takes {len(inputs)} arguments, got {len(args) + len(named)}'}",
-                facts=(f"inputs:   {', '.join(map(str, inputs)) or 'none'}",),
-            )
+            raise call_error(self.signature, problem or f"takes {len(inputs)} arguments, got {len(args) + len(named)}")
         return tuple(values[param.name] for param in inputs)
 
 

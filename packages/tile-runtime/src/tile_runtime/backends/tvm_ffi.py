@@ -21,8 +21,8 @@ from tile_core.errors import InternalError, ToolchainError, declare_codes
 from tile_core.ffi import load_module
 from tile_core.plugin.api import PLUGIN_API, Artifact, ExecutionBackend, Ok, Reason
 
+from ..arguments import argument_error, refused_argument
 from ..signature import Signature
-from .arguments import argument_error, refused_argument
 
 __all__ = ["LIBRARY", "TVM_FFI", "available", "build"]
 

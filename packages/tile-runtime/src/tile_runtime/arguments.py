@@ -10,9 +10,9 @@ from typing import Any
 
 from tile_core.errors import ArgumentError, declare_codes
 
-from ..signature import KernelParam, Signature
+from .signature import KernelParam, Signature
 
-__all__ = ["argument_error", "refused_argument"]
+__all__ = ["argument_error", "call_error", "refused_argument"]
 
 declare_codes(
     {
@@ -55,6 +55,15 @@ def argument_error(signature: Signature, argument: str, field: str, expected: st
         span=param.span if param is not None else None,
         facts=facts,
         help=help.format(**names) if help else None,
+    )
+
+
+def call_error(signature: Signature, problem: str) -> ArgumentError:
+    """The error for a call whose arguments don't even match the parameter names."""
+    return ArgumentError(
+        "E-ARG-COUNT",
+        f"{signature.name}: {problem}",
+        facts=(f"inputs:   {', '.join(map(str, signature.inputs)) or 'none'}",),
     )
 
 
