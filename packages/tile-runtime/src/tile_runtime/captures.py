@@ -32,21 +32,20 @@ class Captures:
         self._globals = function.__globals__
         self._names = tuple(sorted(_names(self._code)))
         self._cells = function.__closure__ or ()
-        self._values: tuple[tuple[str, Any], ...] = ()
+        self._values: tuple[tuple[str | int, Any], ...] = ()
         self.read()
 
     def read(self) -> None:
         """Takes the present values as those that count."""
-        self._values = tuple(
-            (name, self._globals[name]) for name in self._names if _plain(self._globals.get(name, _MISSING))
-        )
-        self._values += tuple((index, value) for index, value in enumerate(map(_content, self._cells)) if _plain(value))
+        seen: list[tuple[str | int, Any]] = [(name, self._globals.get(name, _MISSING)) for name in self._names]
+        seen += enumerate(map(_content, self._cells))
+        self._values = tuple((place, value) for place, value in seen if _plain(value))
 
     def unchanged(self) -> bool:
         """Whether every value is what it was."""
         names = self._globals
         for place, value in self._values:
-            now = _content(self._cells[place]) if type(place) is int else names.get(place, _MISSING)
+            now = names.get(place, _MISSING) if isinstance(place, str) else _content(self._cells[place])
             if now is not value and (type(now) is not type(value) or now != value):
                 return False
         return True

@@ -8,7 +8,7 @@ where it would meet other libraries that use tvm-ffi.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -41,7 +41,7 @@ def torch_allocator() -> Iterator[None]:
 
 
 @cache
-def _functions() -> tuple[ctypes._CFuncPtr, ctypes.c_void_p]:
+def _functions() -> tuple[Callable[..., int], ctypes.c_void_p]:
     import torch
 
     library = ctypes.CDLL(tvm_ffi_module().libinfo.find_libtvm_ffi())  # loaded already: the same library

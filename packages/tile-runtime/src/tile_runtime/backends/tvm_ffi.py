@@ -154,7 +154,7 @@ def _opened(path: Path, artifact: Artifact) -> Any:
 
 def _explained(error: Exception, args: tuple[Any, ...], signature: Signature) -> Exception:
     """The typed error for what the library raised."""
-    raised = getattr(error, "__tvm_ffi_error__", None)
+    raised: Any = getattr(error, "__tvm_ffi_error__", None)
     kind = getattr(raised, "kind", "")
     if kind == "tile.ArgumentError":
         _, _, argument, field, expected, got = str(raised.extra_context).split("\x1f")
