@@ -33,14 +33,14 @@ def test_a_changed_environment_shows_at_once(monkeypatch):
     ("name", "text", "attribute", "value"),
     [
         ("TILE_NUM_THREADS", "3", "num_threads", 3),
-        ("TILE_COMPILE_TIMEOUT_SECONDS", "2.5", "compile_timeout", 2.5),
+        ("TILE_COMPILE_TIMEOUT_SECONDS", "2.5", "compile_timeout_seconds", 2.5),
         ("TILE_CACHE_DIR", "/a/b", "cache_dir", Path("/a/b")),
         ("TILE_DUMP_IR_DIR", "/d", "dump_ir_dir", Path("/d")),
         ("TILE_BACKENDS", "ascend=acme-tile-ascend, cuda = x", "backends", {"ascend": "acme-tile-ascend", "cuda": "x"}),
         ("TILE_DISABLE_PLUGINS", "a, b", "disable_plugins", ("a", "b")),
         ("TILE_DEFAULT_TARGET", "cuda -arch=sm_90a", "default_target", "cuda -arch=sm_90a"),
-        ("CXX", "clang++", "compiler", "clang++"),
-        ("TILE_CC", "g++-12", "compiler", "g++-12"),
+        ("CXX", "clang++", "cc", "clang++"),
+        ("TILE_CC", "g++-12", "cc", "g++-12"),
     ],
 )
 def test_values_are_typed(monkeypatch, name, text, attribute, value):
@@ -51,7 +51,7 @@ def test_values_are_typed(monkeypatch, name, text, attribute, value):
 def test_tile_cc_wins_over_cxx(monkeypatch):
     monkeypatch.setenv("CXX", "clang++")
     monkeypatch.setenv("TILE_CC", "g++")
-    assert settings.compiler == "g++"
+    assert settings.cc == "g++"
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_tile_cc_wins_over_cxx(monkeypatch):
         ("TILE_NUM_THREADS", "0", "num_threads"),
         ("TILE_NUM_THREADS", "four", "num_threads"),
         ("TILE_DISABLE_CACHE", "maybe", "disable_cache"),
-        ("TILE_COMPILE_TIMEOUT_SECONDS", "-1", "compile_timeout"),
-        ("TILE_COMPILE_TIMEOUT_SECONDS", "nan", "compile_timeout"),
+        ("TILE_COMPILE_TIMEOUT_SECONDS", "-1", "compile_timeout_seconds"),
+        ("TILE_COMPILE_TIMEOUT_SECONDS", "nan", "compile_timeout_seconds"),
         ("TILE_BACKENDS", "ascend", "backends"),
         ("TILE_BACKENDS", "a=b,a=c", "backends"),
         ("TILE_DISABLE_PLUGINS", "a,,b", "disable_plugins"),
@@ -124,3 +124,8 @@ def test_platform_default_of_the_cache_folder(monkeypatch):
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
     assert settings.cache_dir == Path("/xdg/tile")
+
+
+def test_an_attribute_is_its_variable_in_small_letters():
+    for setting in Settings.all():
+        assert setting.name == f"TILE_{setting.attribute.upper()}"

@@ -166,7 +166,7 @@ _FLAG = "1, true, yes, on or 0, false, no, off"
 
 
 class Settings:
-    """The table. Attributes read the environment live; `scope` overrides them."""
+    """The table. An attribute is its variable's name in small letters, without ``TILE_``; `scope` overrides it."""
 
     cache_dir = Setting(
         "TILE_CACHE_DIR",
@@ -223,7 +223,7 @@ class Settings:
     jit_diagnostics = Setting(
         "TILE_JIT_DIAGNOSTICS", _flag, False, _FLAG, "print the start, end and time of each phase of a compile"
     )
-    compiler = Setting(
+    cc = Setting(
         "TILE_CC",
         _optional_word,
         None,
@@ -231,7 +231,7 @@ class Settings:
         "the host compiler (default: the first of c++, g++, clang++)",
         fallbacks=("CXX",),
     )
-    compile_timeout = Setting(
+    compile_timeout_seconds = Setting(
         "TILE_COMPILE_TIMEOUT_SECONDS",
         _positive_seconds,
         None,
