@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from typing_extensions import dataclass_transform
 
@@ -85,13 +85,21 @@ def derived() -> Any:
     return Field("derived")
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=False, field_specifiers=(attr,))
+def _root(cls: type[_T]) -> type[_T]:
+    """Tells type checkers that what is annotated in `cls` is a keyword of every node class."""
+    return cls
+
+
+@_root
 class Node:
     """Base of everything in the IR."""
 
     __slots__ = ("__weakref__",)
 
     FIELDS: ClassVar[tuple[Field, ...]] = ()
-    span: Span | None
+    if TYPE_CHECKING:
+        span: Span | None = attr(default=None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{type(self).__name__} is abstract")
