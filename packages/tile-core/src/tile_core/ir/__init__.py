@@ -34,6 +34,7 @@ from .forms import FORMS, check_form, form_index
 from .function import IRModule, PrimFunc
 from .intrinsics import Intrinsic, find_intrinsic, intrinsics, register_intrinsic
 from .node import Field, Node, attr, binder, child, children, derived, node, operand
+from .parser import parse, parse_expr, parse_stmt
 from .printer import expr_text, region_text, script, stmt_text
 from .scopes import MemoryScope, find_scope, register_scope, scopes
 from .stmt import (
@@ -134,6 +135,9 @@ __all__ = [
     "intrinsics",
     "node",
     "operand",
+    "parse",
+    "parse_expr",
+    "parse_stmt",
     "region_of",
     "region_text",
     "register_intrinsic",

@@ -236,7 +236,7 @@ class Printer:
     def _statement(self, node: Stmt) -> None:
         writer = _STATEMENTS.get(type(node))
         if writer is None:
-            self._line(f"T.evaluate({self.value(node)})", node)
+            self._line(self._node(node), node)
         else:
             writer(self, node)
 
@@ -544,8 +544,6 @@ class Printer:
             return self._tuple([self.value(v) for v in value])
         if isinstance(value, list):
             return f"[{', '.join([self.value(v) for v in value])}]"
-        if isinstance(value, (set, frozenset)):
-            return f"T.tuple({', '.join(sorted(self.value(v) for v in value))})"
         if isinstance(value, dict):
             return "{" + ", ".join([f"{self.value(k)}: {self.value(v)}" for k, v in value.items()]) + "}"
         if isinstance(value, DType):

@@ -56,7 +56,7 @@ RESERVED = frozenset(
             "max",
         ),
         *("min", "module", "neg", "opaque", "prim_func", "ramp", "region", "shuffle", "size_var", "store", "string"),
-        *("truncdiv", "truncmod", "tuple", "value", "var"),
+        *("truncdiv", "truncmod", "value", "var"),
         *LOOP_NAMES.values(),
     }
 )
