@@ -89,6 +89,8 @@ def _shape_help(op: Copy, source: tuple[Any, ...], target: tuple[Any, ...]) -> s
     big, small = (op.src, op.dst) if len(source) >= len(target) else (op.dst, op.src)
     if len(source) == len(target) and not extents_differ(source, tuple(reversed(target))):
         return "the axes are in another order; write a T.Parallel loop that swaps the indices"
-    sizes = shape_text(small.tile_extents())[1:-1]
     name = big.buffer.name
+    if not small.tile_extents():
+        return f"pass one element of {name}, such as {name}[i, j], or a whole tile as the other side"
+    sizes = shape_text(small.tile_extents())[1:-1]
     return f"pass a slice of {name} that has the extents {sizes}, or its first element {name}[…] alone"

@@ -1,0 +1,238 @@
+"""Operators and intrinsics on numpy values: one table each.
+
+Operands come in the numpy type of their element type, a last axis holding the lanes of vector types; results leave in
+the type of the result. What the language says and numpy does not: integers wrap, `floordiv` and `floormod` round
+towards minus infinity, `max` and `min` give the number when one operand is NaN, `round` and `nearbyint` break ties to
+even, functions of 16-bit floats are evaluated in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from .values import compute_type, convert, numpy_type, wrap
+
+__all__ = ["BINARY", "INTRINSICS", "apply_binary", "apply_intrinsic", "apply_unary", "divides", "register_reference"]
+
+
+def apply_binary(op: str, a: Any, b: Any, operand: DType) -> Any:
+    """`a op b` for operands of type `operand`."""
+    result = BINARY[op](a, b)
+    if op in _COMPARISONS:
+        return result
+    return wrap(result, operand) if operand.scalar.name in _WRAPPED else result
+
+
+def apply_unary(op: str, a: Any, operand: DType) -> Any:
+    """`op a`."""
+    if op == "not" or (op == "bitnot" and operand.is_bool):
+        return np.logical_not(a)
+    result = np.negative(a) if op == "neg" else np.invert(a)
+    return wrap(result, operand) if operand.scalar.name in _WRAPPED else result
+
+
+def divides(op: str) -> bool:
+    """Whether the operator divides integers, so that a zero on its right has no result."""
+    return op in ("floordiv", "floormod", "truncdiv", "truncmod")
+
+
+def apply_intrinsic(name: str, args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    """The value of a pure intrinsic (KeyError when the table has no row)."""
+    return INTRINSICS[name](args, dtypes, result)
+
+
+def register_reference(name: str, function: Callable[[list[Any], list[DType], DType], Any]) -> None:
+    """Adds a row for an intrinsic that a backend or third party registered: (values, their types, result type) →
+    value."""
+    if name in INTRINSICS:
+        raise ValueError(f"intrinsic {name} has a reference already")
+    INTRINSICS[name] = function
+
+
+def _truncdiv(a: Any, b: Any) -> Any:
+    quotient = np.floor_divide(a, b)
+    # Rounding down went past the exact quotient where the signs differ and something is left.
+    return quotient + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0))).astype(np.asarray(a).dtype)
+
+
+def _shift(function: Any, a: Any, b: Any) -> Any:
+    return function(a, np.asarray(b).astype(np.asarray(a).dtype))
+
+
+_WRAPPED = ("int4", "uint4", "tfloat32")
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or")
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: np.true_divide(a, b),
+    "floordiv": lambda a, b: np.floor_divide(a, b),
+    "floormod": lambda a, b: np.remainder(a, b),
+    "truncdiv": _truncdiv,
+    "truncmod": lambda a, b: np.fmod(a, b),
+    "min": lambda a, b: np.fmin(a, b),
+    "max": lambda a, b: np.fmax(a, b),
+    "eq": lambda a, b: np.equal(a, b),
+    "ne": lambda a, b: np.not_equal(a, b),
+    "lt": lambda a, b: np.less(a, b),
+    "le": lambda a, b: np.less_equal(a, b),
+    "gt": lambda a, b: np.greater(a, b),
+    "ge": lambda a, b: np.greater_equal(a, b),
+    "and": lambda a, b: np.logical_and(a, b),
+    "or": lambda a, b: np.logical_or(a, b),
+    "bitand": lambda a, b: np.bitwise_and(a, b),
+    "bitor": lambda a, b: np.bitwise_or(a, b),
+    "bitxor": lambda a, b: np.bitwise_xor(a, b),
+    "shl": lambda a, b: _shift(np.left_shift, a, b),
+    "shr": lambda a, b: _shift(np.right_shift, a, b),
+}
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+_FLOAT_UNARY: dict[str, Callable[[Any], Any]] = {
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(np.asarray(x).dtype.type(10), x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "erf": _erf,
+    "sigmoid": _sigmoid,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "nearbyint": np.rint,
+}
+_FLOAT_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "pow": np.power,
+    "fmod": np.fmod,
+    "atan2": np.arctan2,
+    "hypot": np.hypot,
+    "copysign": np.copysign,
+    "nextafter": np.nextafter,
+}
+
+
+def _rounded(values: Any, result: DType) -> Any:
+    values = np.asarray(values).astype(numpy_type(result))
+    return wrap(values, result)
+
+
+def _float_function(function: Callable[..., Any]) -> Callable[[list[Any], list[DType], DType], Any]:
+    def evaluate(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+        if not dtypes[0].is_float:
+            # Rounding an integer and raising it to a power stay in its type.
+            return _rounded(function(*args), result)
+        held = compute_type(dtypes[0])
+        return _rounded(function(*(np.asarray(a).astype(held) for a in args)), result)
+
+    return evaluate
+
+
+def _nextafter(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    return np.nextafter(args[0], args[1])
+
+
+def _ldexp(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    held = compute_type(dtypes[0])
+    return _rounded(np.ldexp(np.asarray(args[0]).astype(held), np.asarray(args[1]).astype(np.int32)), result)
+
+
+def _fma(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    # float64 holds the product of two float32 exactly.
+    a, b, c = (np.asarray(x).astype(np.float64) for x in args)
+    return _rounded(a * b + c, result)
+
+
+def _classify(function: Callable[[Any], Any]) -> Callable[[list[Any], list[DType], DType], Any]:
+    return lambda args, dtypes, result: function(np.asarray(args[0]).astype(compute_type(dtypes[0])))
+
+
+def _bits(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    return array.view(np.dtype(f"uint{array.dtype.itemsize * 8}"))
+
+
+def _popcount(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    bits = _bits(args[0]).astype(np.uint64)
+    count = np.zeros(bits.shape, dtype=np.int64)
+    for shift in range(dtypes[0].bits):
+        count += ((bits >> np.uint64(shift)) & np.uint64(1)).astype(np.int64)
+    return count.astype(numpy_type(result))
+
+
+def _clz(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    bits = _bits(args[0]).astype(np.uint64)
+    count = np.full(bits.shape, dtypes[0].bits, dtype=np.int64)
+    for shift in range(dtypes[0].bits):
+        count = np.where((bits >> np.uint64(shift)) & np.uint64(1), dtypes[0].bits - 1 - shift, count)
+    return count.astype(numpy_type(result))
+
+
+def _reinterpret(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    array = np.ascontiguousarray(args[0])
+    viewed = array.reshape(array.shape or (1,)).view(numpy_type(result))
+    return viewed if array.shape and np.ndim(args[0]) else viewed[0]
+
+
+def _abs(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    return np.abs(args[0])
+
+
+def _vector_reduce(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    kind, values = args
+    functions = {
+        "sum": np.sum,
+        "add": np.sum,
+        "max": np.fmax.reduce,
+        "min": np.fmin.reduce,
+        "bitand": np.bitwise_and.reduce,
+        "bitor": np.bitwise_or.reduce,
+        "bitxor": np.bitwise_xor.reduce,
+    }
+    return _rounded(functions[kind](np.asarray(values).astype(compute_type(result)), axis=-1), result)
+
+
+INTRINSICS: dict[str, Callable[[list[Any], list[DType], DType], Any]] = {
+    **{name: _float_function(function) for name, function in _FLOAT_UNARY.items()},
+    **{name: _float_function(function) for name, function in _FLOAT_BINARY.items()},
+    "nextafter": _nextafter,
+    "ldexp": _ldexp,
+    "fma": _fma,
+    "abs": _abs,
+    "isnan": _classify(np.isnan),
+    "isinf": _classify(np.isinf),
+    "isfinite": _classify(np.isfinite),
+    "popcount": _popcount,
+    "clz": _clz,
+    "reinterpret": _reinterpret,
+    "likely": lambda args, dtypes, result: args[0],
+    "vector_reduce": _vector_reduce,
+    "infinity": lambda args, dtypes, result: convert(np.float64(np.inf), DType("float64"), result),
+}
