@@ -502,12 +502,15 @@ def _rule_truncdiv(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear 
 
 
 def _rule_truncmod(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
-    quotient = _rule_truncdiv(s, a, b, dtype)
-    if quotient is not None and s.interval(a).lo >= 0:
-        return _rule_floormod(s, a, b, dtype)
-    if not b.terms and b.const > 0 and s.interval(a).hi <= 0:
-        return s.modulo(a.scaled(-1), b.const, dtype).scaled(-1)
-    return None if quotient is None or b.terms else a.plus(quotient, -b.const)
+    if b.terms:
+        return _rule_floormod(s, a, b, dtype) if s.interval(a).lo >= 0 and s.interval(b).lo >= 1 else None
+    # The remainder has the sign of the dividend, whatever the sign of the divisor.
+    divisor = abs(b.const)
+    if divisor and s.interval(a).lo >= 0:
+        return s.modulo(a, divisor, dtype)
+    if divisor and s.interval(a).hi <= 0:
+        return s.modulo(a.scaled(-1), divisor, dtype).scaled(-1)
+    return None
 
 
 def _rule_min(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:

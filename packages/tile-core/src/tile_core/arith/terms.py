@@ -303,8 +303,7 @@ class TermTable:
         done: set[int] = set()
         for index, coefficient in sum_.terms.items():
             if index not in factors:
-                if index not in done:
-                    yield coefficient, self.atoms[index]
+                yield coefficient, self.atoms[index]
                 continue
             shared = self._shared_factor(index, sum_)
             group = groups[shared]
