@@ -38,13 +38,17 @@ class Declined:
 
 
 class Facts:
-    """What a candidate may know: the target, options, what can be proven where the op stands."""
+    """What a candidate may know: the target, options, what can be proven where the op stands.
+
+    `layouts` holds, while layouts are inferred, those that are known so far.
+    """
 
     def __init__(self, target: Target, prover: Any, options: Any = None, threads: int | None = None) -> None:
         self.target = target
         self.prover = prover
         self.options = options
         self.threads = threads
+        self.layouts: dict[Buffer, Layout] = {}
 
     def divides(self, divisor: int, expr: Expr) -> bool:
         """Whether `expr` is known to be a multiple of `divisor`."""

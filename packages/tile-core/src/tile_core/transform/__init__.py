@@ -1,0 +1,39 @@
+"""Passes and what runs them. One pass, one file; a pipeline is a list of these names."""
+
+from .base import Pass, PassContext, Rewriter, find_pass, passes, register_pass
+from .bind_target import BindTarget
+from .flatten_buffer import FlattenBuffer
+from .legalize_safe_memory_access import LegalizeSafeMemoryAccess
+from .make_packed_api import MakePackedAPI
+from .manager import Pipeline
+from .options import Option, Options, declare_option, declared_options
+from .pipeline_planning import PipelinePlanning
+from .select_instructions import SelectInstructions
+from .serialize_pipelines import SerializePipelines
+from .split_host_device import SplitHostDevice
+from .tighten_loop_bounds import TightenLoopBounds
+from .vectorize_loop import VectorizeLoop
+
+__all__ = [
+    "BindTarget",
+    "FlattenBuffer",
+    "LegalizeSafeMemoryAccess",
+    "MakePackedAPI",
+    "Option",
+    "Options",
+    "Pass",
+    "PassContext",
+    "Pipeline",
+    "PipelinePlanning",
+    "Rewriter",
+    "SelectInstructions",
+    "SerializePipelines",
+    "SplitHostDevice",
+    "TightenLoopBounds",
+    "VectorizeLoop",
+    "declare_option",
+    "declared_options",
+    "find_pass",
+    "passes",
+    "register_pass",
+]

@@ -1,0 +1,200 @@
+"""FlattenBuffer: every buffer becomes one-dimensional, every index a number of elements.
+
+Needs THREAD, leaves FLAT. A parameter keeps its shape for the host's checks; its accesses go to a one-dimensional
+view of it (`data` is the parameter). On-chip buffers are replaced. The index dtype follows from what can be
+addressed: int32 where the largest index is proven to fit, else int64, with loop variables widened inside the index
+only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arith import Prover
+from ..dtypes import DType
+from ..errors import InternalError
+from ..ir import (
+    AccessPtr,
+    Binary,
+    Block,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Cast,
+    Expr,
+    IntImm,
+    PrimFunc,
+    Ramp,
+    Select,
+    Stmt,
+    Unary,
+    binary,
+    cast,
+    const,
+    unary,
+)
+from .base import Pass, PassContext, register_pass
+from .linear import is_zero
+from .scoped import ScopedRewriter
+
+__all__ = ["FlattenBuffer", "flat_index"]
+
+INT32, INT64 = DType("int32"), DType("int64")
+
+
+@register_pass("FlattenBuffer", needs="THREAD", leaves="FLAT")
+class FlattenBuffer(Pass):
+    def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
+        flatten = _Flatten(Prover(solver=False))
+        body = flatten.rewrite(function.body)
+        return function if body is function.body else function.with_(body=body)
+
+
+class _Flatten(ScopedRewriter):
+    def __init__(self, prover: Prover) -> None:
+        super().__init__(prover)
+        self.flat: dict[Buffer, Buffer] = {}
+        self.index_types: dict[Buffer, DType] = {}
+
+    def rewrite_Block(self, node: Block) -> Stmt:
+        allocations = tuple(self.flatten(b) for b in node.allocations)
+        annotations = tuple(pair for pair in node.annotations if pair[0] not in ("layouts", "safe_value"))
+        return node.with_(allocations=allocations, annotations=annotations, body=self.body(node.body))
+
+    def rewrite_BufferLoad(self, node: BufferLoad) -> Expr:
+        predicate = None if node.predicate is None else self.rewrite(node.predicate)
+        return BufferLoad(self.flatten(node.buffer), (self.index(node),), predicate, span=node.span)
+
+    def rewrite_BufferStore(self, node: BufferStore) -> Stmt:
+        predicate = None if node.predicate is None else self.rewrite(node.predicate)
+        value = self.rewrite(node.value)
+        return BufferStore(self.flatten(node.buffer), value, (self.index(node),), predicate, span=node.span)
+
+    def rewrite_AccessPtr(self, node: AccessPtr) -> Expr:
+        return node.with_(
+            buffer=self.flatten(node.buffer), indices=(self.index(node),), extent=self.rewrite(node.extent)
+        )
+
+    def index(self, node: Any) -> Expr:
+        """The flat index of an access, simplified."""
+        buffer: Buffer = node.buffer
+        self.flatten(buffer)
+        dtype = self.index_types[buffer]
+        indices = tuple(self.rewrite(i) for i in node.indices)
+        if len(indices) == 1 and not buffer.strides:
+            return self.prover.simplify(widened(indices[0], dtype))
+        strides = buffer.element_strides()
+        return self.prover.simplify(flat_index(indices, strides, dtype))
+
+    def flatten(self, buffer: Buffer) -> Buffer:
+        """The one-dimensional buffer that stands for `buffer`."""
+        found = self.flat.get(buffer)
+        if found is not None:
+            return found
+        size = _elements(buffer)
+        self.index_types[buffer] = dtype = self._index_type(size)
+        if buffer.memory.level == "device":
+            # The parameter itself stays as the host sees it.
+            new = Buffer(
+                buffer.name,
+                (widened(size, dtype),),
+                buffer.dtype,
+                buffer.scope,
+                data=buffer,
+                align=buffer.align,
+                span=buffer.span,
+            )
+        elif not isinstance(size, IntImm):
+            raise InternalError(
+                "E-INTERNAL", f"on-chip buffer {buffer.name} has a symbolic size", facts=[f"{buffer!r}"]
+            )
+        else:
+            data = None if buffer.data is None else self.flatten(buffer.data)
+            new = Buffer(
+                buffer.name,
+                (size,),
+                buffer.dtype,
+                buffer.scope,
+                (),
+                data,
+                buffer.offset,
+                buffer.align,
+                span=buffer.span,
+            )
+        self.flat[buffer] = self.flat[new] = new
+        self.index_types[new] = dtype
+        return new
+
+    def _index_type(self, size: Expr) -> DType:
+        bounds = self.prover.bounds(size)
+        return INT32 if bounds.bounded and bounds.hi <= INT32.max_value else INT64
+
+
+def flat_index(indices: tuple[Expr, ...], strides: tuple[Expr, ...], dtype: DType) -> Expr:
+    """The sum of index · stride, computed in `dtype`; vector indices give vectors."""
+    total: Expr | None = None
+    for index, stride in zip(indices, strides):
+        if is_zero(index) or is_zero(stride):
+            continue
+        term = vector_binary("mul", widened(index, dtype), widened(stride, dtype))
+        total = term if total is None else vector_binary("add", total, term)
+    return const(0, dtype) if total is None else total
+
+
+def widened(expr: Expr, dtype: DType) -> Expr:
+    """Index arithmetic carried out in `dtype`: its variables and constants are converted, not its result.
+
+    Converting the result would come too late for a product that passes 32 bits.
+    """
+    if expr.dtype.scalar is dtype or dtype is INT32:
+        return expr if expr.dtype.scalar is dtype else _narrowed(expr, dtype)
+    if isinstance(expr, IntImm):
+        return IntImm(expr.value, dtype, span=expr.span)
+    if isinstance(expr, Binary) and expr.op in _ARITHMETIC:
+        return Binary(expr.op, widened(expr.a, dtype), widened(expr.b, dtype), span=expr.span)
+    if isinstance(expr, Unary) and expr.op == "neg":
+        return unary("neg", widened(expr.a, dtype))
+    if isinstance(expr, Select):
+        return expr.with_(true_value=widened(expr.true_value, dtype), false_value=widened(expr.false_value, dtype))
+    if isinstance(expr, Ramp):
+        return Ramp(widened(expr.base, dtype), widened(expr.stride, dtype), expr.lanes, span=expr.span)
+    if isinstance(expr, Broadcast):
+        return Broadcast(widened(expr.value, dtype), expr.lanes, span=expr.span)
+    return Cast(dtype.with_lanes(expr.dtype.lanes), expr, span=expr.span)
+
+
+def _narrowed(expr: Expr, dtype: DType) -> Expr:
+    """A 64-bit index of a buffer that is small: its value fits, whatever its parts do."""
+    if isinstance(expr, Cast) and expr.value.dtype.scalar is dtype:
+        return expr.value
+    return cast(expr, dtype.with_lanes(expr.dtype.lanes))
+
+
+def vector_binary(op: str, a: Expr, b: Expr) -> Expr:
+    """add or mul of indices of which one may be a vector: Ramps stay Ramps."""
+    if isinstance(b, Ramp) and not isinstance(a, Ramp):
+        a, b = b, a
+    if isinstance(a, Ramp) and b.dtype.lanes == 1:
+        if op == "mul":
+            return Ramp(binary("mul", a.base, b), binary("mul", a.stride, b), a.lanes)
+        return Ramp(binary("add", a.base, b), a.stride, a.lanes)
+    if isinstance(a, Ramp) and isinstance(b, Ramp) and op == "add":
+        return Ramp(binary("add", a.base, b.base), binary("add", a.stride, b.stride), a.lanes)
+    return binary(op, a, b)
+
+
+_ARITHMETIC = ("add", "sub", "mul", "min", "max", "floordiv", "floormod", "truncdiv", "truncmod")
+
+
+def _elements(buffer: Buffer) -> Expr:
+    """How many elements a buffer spans: one more than its largest index."""
+    if not buffer.strides:
+        size: Expr = const(1, "int32")
+        for extent in buffer.shape:
+            size = extent if isinstance(size, IntImm) and size.value == 1 else binary("mul", size, extent)
+        return size
+    last: Expr = const(1, "int32")
+    for extent, stride in zip(buffer.shape, buffer.strides):
+        last = binary("add", last, binary("mul", binary("sub", extent, 1), stride))
+    return last

@@ -1,0 +1,271 @@
+"""LayoutInference: every on-chip buffer gets its layout.
+
+Needs CHOSEN, leaves LAID_OUT: each Block says ``layouts`` for what it allocates. The chosen candidates state
+constraints, ``strict`` before ``common`` before ``free``; an op is asked again when a buffer of its gets a layout, so
+that layouts spread through a kernel. What nobody asks for is row-major. The user's T.annotate_layout is strict and
+never gives way.
+
+When two strict constraints differ, the op whose choice is worth less (what its next candidate would cost more) takes
+its next candidate and inference starts again; there are finitely many candidates, so it ends. A conflict that remains
+names both ops, lines and layouts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from ..arith import Prover
+from ..errors import CompileError, declare_codes
+from ..ir import (
+    AccessPtr,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    For,
+    KernelLaunch,
+    PrimFunc,
+    Stmt,
+    TileOpStmt,
+    Visitor,
+)
+from ..layout import Layout, row_major
+from ..tileop import Candidate, Facts
+from .base import Pass, PassContext, Rewriter, register_pass
+from .select_instructions import block_threads, rank_candidates
+
+__all__ = ["LayoutInference"]
+
+declare_codes({"E-LAYOUT-CONFLICT": "two uses of a buffer need different layouts"})
+
+_STRENGTHS = ("strict", "common", "free")
+
+
+@register_pass("LayoutInference", needs="CHOSEN", leaves="LAID_OUT")
+class LayoutInference(Pass):
+    def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
+        prover = Prover()
+        problem = _Problem(context, prover)
+        problem.visit(function.body)
+        layouts = problem.solve()
+        context.solver_queries += prover.solver_queries
+        taken = {id(use.stmt): use.candidate.name for use in problem.uses}
+        return _Annotate(layouts, taken).rewrite(function)
+
+
+@dataclass
+class _Use:
+    """An op with its candidates, best first; `position` is the one in use."""
+
+    stmt: TileOpStmt
+    ranked: list[tuple[Candidate, float]]
+    position: int = 0
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.ranked[self.position][0]
+
+    @property
+    def value(self) -> float:
+        """What giving up the choice would cost."""
+        if self.position + 1 == len(self.ranked):
+            return math.inf
+        return self.ranked[self.position + 1][1] - self.ranked[self.position][1]
+
+    @property
+    def label(self) -> str:
+        return f"T.{self.stmt.op.name} ({self.candidate.name})"
+
+
+@dataclass
+class _Demand:
+    """A layout that someone asks for: an op, or (use None) the user or a raw access."""
+
+    layout: Layout
+    strength: str
+    use: _Use | None
+    label: str
+    span: Any = None
+
+
+class _Problem(Visitor):
+    """Collects ops, buffers and fixed demands in one walk, then solves."""
+
+    def __init__(self, context: PassContext, prover: Prover) -> None:
+        super().__init__()
+        self.context = context
+        # A variable is bound once in a function, so all ranges may hold at the same time.
+        self.facts = Facts(context.target, prover, context.options)
+        self.uses: list[_Use] = []
+        self.buffers: list[Buffer] = []
+        self.fixed: dict[Buffer, list[_Demand]] = {}
+        self.users: dict[Buffer, list[_Use]] = {}
+
+    # Collecting
+
+    def visit_KernelLaunch(self, node: KernelLaunch) -> None:
+        self.facts.threads = block_threads(node)
+        for var, extent in (*zip(node.grid_vars, node.grid), *zip(node.thread_vars, node.threads)):
+            self.facts.prover.bind(var, 0, extent)
+        self.visit_children(node)
+
+    def visit_For(self, node: For) -> None:
+        if node.step is None:
+            self.facts.prover.bind(node.var, node.min, node.extent)
+        self.visit_children(node)
+
+    def visit_Block(self, node: Block) -> None:
+        self.buffers += [b for b in node.allocations if needs_layout(b)]
+        for buffer, layout in node.annotation("layouts", ()):
+            if layout is not None:
+                demand = _Demand(layout, "strict", None, "T.annotate_layout", node.span)
+                self.fixed.setdefault(buffer, []).append(demand)
+        self.visit_children(node)
+
+    def visit_TileOpStmt(self, node: TileOpStmt) -> None:
+        ranked = list(rank_candidates(node.op, self.facts, self.context).legal)
+        names = [c.name for c, _ in ranked]
+        use = _Use(node, ranked, names.index(node.candidate) if node.candidate in names else 0)
+        self.uses.append(use)
+        for _, _, region in node.op.operands():
+            self.users.setdefault(region.buffer, []).append(use)
+            self._view(region.buffer, node)
+        self.visit_children(node)
+
+    def visit_BufferLoad(self, node: BufferLoad) -> None:
+        self._view(node.buffer, node)
+        self.visit_children(node)
+
+    def visit_BufferStore(self, node: BufferStore) -> None:
+        self._view(node.buffer, node)
+        self.visit_children(node)
+
+    def visit_AccessPtr(self, node: AccessPtr) -> None:
+        self._plain(node.buffer, node, "a pointer taken to it")
+        self.visit_children(node)
+
+    def _view(self, buffer: Buffer, node: Any) -> None:
+        if buffer.data is not None:
+            root = buffer
+            while root.data is not None:
+                root = root.data
+            self._plain(root, node, f"its view {buffer.name}")
+
+    def _plain(self, buffer: Buffer, node: Any, label: str) -> None:
+        """A use that sees storage as it lies keeps a buffer row-major."""
+        if needs_layout(buffer) and not any(d.label == label for d in self.fixed.get(buffer, ())):
+            demand = _Demand(plain_layout(buffer), "strict", None, label, node.span)
+            self.fixed.setdefault(buffer, []).append(demand)
+
+    # Solving
+
+    def solve(self) -> dict[Buffer, Layout]:
+        """A layout for each on-chip buffer."""
+        # Each round but the last takes a candidate away from some op.
+        for _ in range(1 + sum(len(use.ranked) for use in self.uses)):
+            demoted, layouts = self._attempt()
+            if demoted is None:
+                break
+            demoted.position += 1
+        return {b: layouts[b].layout if b in layouts else plain_layout(b) for b in self.buffers}
+
+    def _attempt(self) -> tuple[_Use | None, dict[Buffer, _Demand]]:
+        """(the op to demote, or None when all demands agree; the layouts)."""
+        layouts: dict[Buffer, _Demand] = {}
+        self.facts.layouts = {}
+        for buffer, demands in self.fixed.items():
+            for demand in demands:
+                loser = self._place(buffer, demand, layouts)
+                if loser is not None:
+                    return loser, layouts
+        for strength in _STRENGTHS:
+            queue = deque(self.uses)
+            waiting = {id(u) for u in queue}
+            while queue:
+                use = queue.popleft()
+                waiting.discard(id(use))
+                for constraint in use.candidate.constraints(use.stmt.op, self.facts):
+                    if constraint.strength != strength:
+                        continue
+                    known = layouts.get(constraint.buffer)
+                    demand = _Demand(constraint.layout, strength, use, use.label, use.stmt.span)
+                    loser = self._place(constraint.buffer, demand, layouts)
+                    if loser is not None:
+                        return loser, layouts
+                    if layouts.get(constraint.buffer) is known:
+                        continue
+                    for other in self.users.get(constraint.buffer, ()):
+                        if other is not use and id(other) not in waiting:
+                            queue.append(other)
+                            waiting.add(id(other))
+        return None, layouts
+
+    def _place(self, buffer: Buffer, demand: _Demand, layouts: dict[Buffer, _Demand]) -> _Use | None:
+        """Takes the demand unless a stronger one holds; returns the op that has to give way on a conflict of strict
+        ones."""
+        held = layouts.get(buffer)
+        if held is None or (held.strength != "strict" and demand.strength == "strict"):
+            layouts[buffer] = demand
+            self.facts.layouts[buffer] = demand.layout
+            return None
+        if demand.strength != "strict" or held.layout == demand.layout:
+            return None
+        losers = [d.use for d in (held, demand) if d.use is not None and d.use.value < math.inf]
+        if not losers:
+            raise _conflict(buffer, held, demand)
+        return min(losers, key=lambda use: use.value)
+
+
+class _Annotate(Rewriter):
+    def __init__(self, layouts: dict[Buffer, Layout], taken: dict[int, str]) -> None:
+        super().__init__()
+        self.layouts = layouts
+        self.taken = taken
+
+    def rewrite_TileOpStmt(self, node: TileOpStmt) -> Stmt:
+        name = self.taken[id(node)]
+        return node if name == node.candidate else node.with_(candidate=name)
+
+    def rewrite_Block(self, node: Block) -> Stmt:
+        new = self.rewrite_children(node)
+        own = tuple((b, self.layouts[b]) for b in new.allocations if b in self.layouts)
+        others = tuple(pair for pair in new.annotations if pair[0] != "layouts")
+        return new.with_(annotations=(*others, ("layouts", own)) if own else others)
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        return buffer
+
+
+def needs_layout(buffer: Buffer) -> bool:
+    """Whether a buffer is a tile on chip with storage of its own, shared by a block's threads."""
+    return buffer.data is None and buffer.memory.level in ("block", "core", "cluster") and buffer.scope != "barrier"
+
+
+def plain_layout(buffer: Buffer) -> Layout:
+    """Row-major storage without gaps."""
+    shape = buffer.static_shape()
+    if shape is None:
+        raise CompileError(
+            "E-LAYOUT-CONFLICT",
+            f"the tile {buffer.name} needs constant extents to be laid out",
+            span=buffer.span,
+            facts=[f"found {buffer!r}"],
+            help="allocate on-chip tiles with constants; pass sizes as Python numbers",
+        )
+    return row_major(shape)
+
+
+def _conflict(buffer: Buffer, held: _Demand, demand: _Demand) -> CompileError:
+    return CompileError(
+        "E-LAYOUT-CONFLICT",
+        f"{held.label} and {demand.label} need different layouts of {buffer.name}",
+        span=demand.span,
+        spans=[("the other use", held.span)],
+        facts=[f"{held.label} needs {held.layout!r}", f"{demand.label} needs {demand.layout!r}", f"{buffer!r}"],
+        help=f"copy {buffer.name} into a second tile for one of them"
+        if demand.label != "T.annotate_layout" and held.label != "T.annotate_layout"
+        else f"leave out T.annotate_layout for {buffer.name}, or give it the layout that the op needs",
+    )

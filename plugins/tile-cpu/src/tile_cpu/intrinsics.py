@@ -1,0 +1,57 @@
+"""Intrinsics of the CPU backend; each is a function of the device headers, called by the name after the dot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tile_core.dtypes import DType
+from tile_core.ir import (
+    AccessPtr,
+    Call,
+    Evaluate,
+    Expr,
+    IntImm,
+    Intrinsic,
+    StringImm,
+    as_expr,
+    const,
+    register_intrinsic,
+)
+
+__all__ = ["copy_transposed", "gemm", "row_reduce"]
+
+INT32, VOID = DType("int32"), DType("void")
+
+register_intrinsic(
+    Intrinsic("cpu.gemm", 3, "void", False, doc="C += op(A) op(B) on tiles; sizes, pitches and flags are annotations")
+)
+register_intrinsic(
+    Intrinsic(
+        "cpu.copy_transposed",
+        6,
+        "void",
+        False,
+        doc="(dst, its pitch, src, its pitch, rows, columns): dst[c][r] = src[r][c]",
+    )
+)
+register_intrinsic(
+    Intrinsic("cpu.reduce", 3, "given", doc="(StringImm kind, address, count): a contiguous row combined")
+)
+
+
+def gemm(a: AccessPtr, b: AccessPtr, c: AccessPtr, span: Any = None, **sizes: int) -> Evaluate:
+    """``tile::gemm``: `sizes` are trans_a, trans_b, m, n, k, lda, ldb, ldc, clear."""
+    return Evaluate(Call("cpu.gemm", (a, b, c), VOID, tuple(sizes.items()), span=span), span=span)
+
+
+def copy_transposed(
+    dst: AccessPtr, dst_pitch: int, src: AccessPtr, src_pitch: Expr, rows: Expr, columns: Expr, span: Any = None
+) -> Evaluate:
+    """``tile::copy_transposed``: rows and columns are the source's; element (r, c) goes to dst[c][r]."""
+    args = (dst, const(dst_pitch, INT32), src, src_pitch, rows, columns)
+    return Evaluate(Call("cpu.copy_transposed", args, VOID, span=span), span=span)
+
+
+def row_reduce(kind: str, row: AccessPtr, count: int, dtype: DType) -> Call:
+    """``tile::reduce_<kind>`` of `count` contiguous elements."""
+    return Call("cpu.reduce", (StringImm(kind), row, as_expr(IntImm(count))), dtype)

@@ -1,0 +1,57 @@
+"""Layouts of tiles in a CPU's memory: rows with a pitch, and rows of the transposed matrix.
+
+Rows that lie a multiple of 4096 bytes apart fall into one cache set, and a load after a store to the same low twelve
+bits of an address waits for it; such rows get one cache line more.
+"""
+
+from __future__ import annotations
+
+from tile_core.ir import Buffer
+from tile_core.layout import Layout
+
+__all__ = ["pitch_of", "rows", "stored_rows", "stored_transposed", "transposed"]
+
+_LINE = 64
+_ALIASING = 4096
+
+
+def rows(buffer: Buffer) -> Layout:
+    """Row-major, rows padded where their distance would alias."""
+    shape = _shape(buffer)
+    pitch = _pitch(shape[-1], shape[-2] if len(shape) > 1 else 1, buffer.dtype.bytes)
+    return Layout(shape, (*shape[:-1], pitch), lambda *indices: indices)
+
+
+def transposed(buffer: Buffer) -> Layout:
+    """The last two axes swapped in memory, padded like `rows`."""
+    shape = _shape(buffer)
+    pitch = _pitch(shape[-2], shape[-1], buffer.dtype.bytes)
+    return Layout(shape, (*shape[:-2], shape[-1], pitch), lambda *i: (*i[:-2], i[-1], i[-2]))
+
+
+def stored_rows(layout: Layout, buffer: Buffer) -> bool:
+    """Whether the last axis is contiguous and the others lie at constant distances in order."""
+    return layout == rows(buffer) or layout == Layout(_shape(buffer), _shape(buffer), lambda *indices: indices)
+
+
+def stored_transposed(layout: Layout, buffer: Buffer) -> bool:
+    """Whether a layout is `transposed`."""
+    return buffer.ndim >= 2 and layout == transposed(buffer)
+
+
+def pitch_of(layout: Layout) -> int:
+    """Elements from one stored row to the next."""
+    return int(layout.image[-1])
+
+
+def _pitch(columns: int, count: int, size: int) -> int:
+    if count > 1 and columns * size % _ALIASING == 0:
+        return columns + _LINE // size
+    return columns
+
+
+def _shape(buffer: Buffer) -> tuple[int, ...]:
+    shape = buffer.static_shape()
+    if shape is None:
+        raise ValueError(f"{buffer.name} has symbolic extents")
+    return shape

@@ -1,0 +1,75 @@
+"""The CPU's pipeline: the table of contents of how a kernel becomes C++."""
+
+from __future__ import annotations
+
+from tile_core.target import Target
+from tile_core.transform import (
+    ApplyLayouts,
+    BindTarget,
+    FlattenBuffer,
+    InjectAssumes,
+    LayoutInference,
+    LegalizeNegativeIndex,
+    LegalizeSafeMemoryAccess,
+    LowerThreadCode,
+    LowerTileOp,
+    MakePackedAPI,
+    Options,
+    Pipeline,
+    PipelinePlanning,
+    SelectInstructions,
+    SerializePipelines,
+    Simplify,
+    SplitHostDevice,
+    TightenLoopBounds,
+    VectorizeLoop,
+    VerifyBufferInit,
+    VerifyFragmentIndex,
+    VerifyLoopNesting,
+    VerifyParallelLoop,
+    VerifyRegions,
+)
+
+from .transform import LowerParallelLoops
+
+__all__ = ["pipeline"]
+
+
+def pipeline(target: Target, options: Options) -> Pipeline:
+    """From TILE to PACKED for the CPU."""
+    return Pipeline(
+        "cpu",
+        [
+            # What the kernel means, checked: TILE
+            BindTarget,
+            LegalizeNegativeIndex,
+            InjectAssumes,
+            Simplify,
+            VerifyLoopNesting,
+            VerifyFragmentIndex,
+            VerifyRegions,
+            VerifyBufferInit,
+            VerifyParallelLoop,
+            # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
+            SelectInstructions,
+            LayoutInference,
+            PipelinePlanning,
+            SerializePipelines,
+            # Loops and physical indices
+            LowerTileOp,
+            ApplyLayouts,
+            LegalizeSafeMemoryAccess,
+            TightenLoopBounds,
+            # One thread a block, vectors: THREAD
+            LowerParallelLoops,
+            LowerThreadCode,
+            Simplify,
+            # Addresses: FLAT
+            FlattenBuffer,
+            VectorizeLoop,
+            Simplify,
+            # Host and device: SPLIT, PACKED
+            SplitHostDevice,
+            MakePackedAPI,
+        ],
+    )
