@@ -10,13 +10,15 @@ registering the class, and giving at least one candidate that is always legal.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ..ir import Access, BufferRegion, Expr, Node
 from ..ir.node import Field
 from ..ir.text import register_op_lookup
 
 __all__ = ["TileOp", "register_tile_op", "tile_op_class", "tile_ops"]
+
+_C = TypeVar("_C", bound="type[TileOp]")
 
 
 class TileOp(Node):
@@ -77,7 +79,7 @@ class TileOp(Node):
 _classes: dict[str, type[TileOp]] = {}
 
 
-def register_tile_op(cls: type[TileOp]) -> type[TileOp]:
+def register_tile_op(cls: _C) -> _C:
     """Class decorator (outside `@node`): makes the op known to the parser, the interpreter and the pass that selects
     candidates."""
     if not cls.name:
