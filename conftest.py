@@ -1,3 +1,8 @@
-"""Loads the budget plugin for every test of the workspace. Helpers for tests live in tile_core.testing, not here."""
+"""Loads the plugins of the workspace's tests: budgets, and the fixtures of tile_core.testing. Helpers live there, not here."""
 
-pytest_plugins = ["tools.pytest_budget"]
+import os
+
+# Before anything imports the IR: the tests run in its debug mode.
+os.environ.setdefault("TILE_DEBUG_IR", "1")
+
+pytest_plugins = ["tools.pytest_budget", "tile_core.testing.plugin"]
