@@ -1,4 +1,7 @@
-"""Loads the plugins of the workspace's tests: budgets, and the fixtures of tile_core.testing. Helpers live there, not here."""
+"""Loads the plugins of the workspace's tests: budgets, and the fixtures of tile_core.testing.
+
+Helpers live there, not here.
+"""
 
 import os
 

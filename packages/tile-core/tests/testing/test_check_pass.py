@@ -42,7 +42,7 @@ def test_a_pass_that_does_what_it_should(check_pass):
 
 
 def test_a_difference_is_shown_with_its_path(check_pass):
-    with pytest.raises(Mismatch, match="TestDoubleByAdding: .*op.*") as mismatch:
+    with pytest.raises(Mismatch, match="TestDoubleByAdding: main") as mismatch:
         check_pass(DoubleByAdding, "A[i * 2] = 1.0", "A[i * 2] = 1.0")
     assert mismatch.value.text == "A[i + i] = 1.0"
 
