@@ -366,7 +366,9 @@ class _Parser(ExprParser):
         if name == "store":
             return self.checked(call, lambda: self._store(node, call))
         if name == "evaluate":
-            return self.checked(call, lambda: Evaluate(self.expr(*call.args), span=self.span(node)))
+            if len(call.args) != 1 or call.keywords:
+                self.fail(call, "T.evaluate takes one value", "E-PARSE-CALL")
+            return Evaluate(self.expr(call.args[0]), span=self.span(node))
         kind = op_class(name)
         if kind is not None:
             return self._tile_op(node, call, kind)

@@ -21,6 +21,7 @@ __all__ = [
     "flatten",
     "is_number",
     "literal_dtype",
+    "only",
     "op_class",
     "pair_types",
     "plain_call",
@@ -87,6 +88,14 @@ def flatten(stmt: Stmt) -> Iterator[Stmt]:
             stack.extend(reversed(item.stmts))
         else:
             yield item
+
+
+def only(stmt: Stmt) -> Stmt:
+    """The one statement of a sequence that holds one; any other statement itself."""
+    if type(stmt) is Seq:
+        items = list(flatten(stmt))
+        return items[0] if len(items) == 1 else stmt
+    return stmt
 
 
 def pair_types(a: Expr, b: Expr) -> tuple[DType | None, DType | None]:
