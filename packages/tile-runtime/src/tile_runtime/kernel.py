@@ -140,23 +140,6 @@ class Kernel:
             facts=(f"binaries: {', '.join(self.artifact.binaries) or 'none'}",),
         )
 
-    def accepts(self, inputs: Sequence[Any]) -> bool:
-        """Whether element types, dimensions and fixed extents of `inputs` fit; whether the rest does, a call finds
-        out."""
-        if len(inputs) != len(self.signature.inputs):
-            return False
-        for param, value in zip(self.signature.inputs, inputs):
-            if param.shape is None:
-                continue
-            shape = getattr(value, "shape", None)
-            if shape is None or len(shape) != len(param.shape):
-                return False
-            if str(value.dtype).removeprefix("torch.") != param.dtype:
-                return False
-            if any(isinstance(extent, int) and extent != given for extent, given in zip(param.shape, shape)):
-                return False
-        return True
-
     def explain(self) -> str:
         """What the compiler chose for every tile operation, what it declined and why, and which options had no effect
         here."""

@@ -1,0 +1,318 @@
+"""`JitFunction`: what ``@tile.jit`` makes of a function.
+
+Lazy style: the function takes compile-time values and returns a `T.prim_func`; calling it gives the compiled kernel.
+Eager style: the function holds `T.Kernel` itself; calling it with tensors compiles what these need, runs it and returns
+what the function returns.
+
+An eager call first tries the kernel of the last call: the kernel's own checks decide whether the tensors fit, so that
+nothing is looked up while shapes stay as they are. Only when they don't fit are Python keys built. What the function
+read from outside while it was traced (globals and closure variables that hold plain values) is compared on each call;
+when one changed, it is traced anew.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from tile_core.errors import ArgumentError, OptionError, declare_codes
+from tile_core.frontend import EagerFunction, LazyFunction, Specialisation, TensorSpec, jit_function
+from tile_core.ir import PrimFunc
+
+from .captures import Captures
+from .compiler import compile_kernel
+from .kernel import Kernel
+from .options import CompileOptions
+
+__all__ = ["JitFunction"]
+
+declare_codes(
+    {
+        "E-JIT-FUNCTION": "jit was given something that it cannot compile",
+        "E-JIT-OUT-IDX": "out_idx together with a function that returns its outputs itself",
+    }
+)
+
+
+class JitFunction:
+    """See the module's text. Safe to call from several threads.
+
+    Args:
+        function: the decorated Python function.
+        options: of `tile.jit`.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: CompileOptions) -> None:
+        _require_function(function)
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.options = options
+        traced = jit_function(function)
+        self._style = _Eager(traced) if isinstance(traced, EagerFunction) else _Lazy(traced)
+        self._captures = Captures(function)
+        self._recent: Kernel | None = None
+        self._fast: _Fast | None = None
+        if self.mode == "eager" and options.out_idx is not None:
+            raise OptionError(
+                "E-JIT-OUT-IDX",
+                f"{function.__name__}: out_idx has no meaning here, the function returns its outputs itself",
+                help="make the outputs with T.empty(shape, dtype) and return them",
+            )
+
+    @property
+    def mode(self) -> str:
+        """``lazy`` or ``eager``."""
+        return self._style.mode
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Lazy: the kernel for these compile-time values. Eager: the results for these tensors and values."""
+        fast = self._fast
+        if fast is not None and not kwargs and fast.fits(args):
+            try:
+                return fast.entry(*args[: fast.count])
+            except ArgumentError:
+                self._fast = None  # other tensors: find their kernel below, or raise the same again
+        kernel, inputs = self._find(args, kwargs)
+        return kernel if inputs is None else kernel(*inputs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> PrimFunc:
+        """The function traced for these arguments, before any pass; nothing is compiled."""
+        return self._style.trace(self._style.bind(args, kwargs)).function
+
+    def compile(self, *args: Any, **kwargs: Any) -> Kernel:
+        """The kernel for these arguments; nothing is run. An eager function takes tensors, real or on device meta."""
+        return self._find(args, kwargs)[0]
+
+    def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
+        """The generated device source for these arguments."""
+        return self.compile(*args, **kwargs).get_kernel_source()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, list[Any] | None]:
+        """The kernel and its inputs for a call; None for inputs in the lazy style."""
+        if not self._captures.unchanged():
+            self._fast = self._recent = None
+            self._style.forget()
+            self._captures.read()
+        style = self._style
+        bound = style.bind(args, kwargs)
+        known = style.find(bound)
+        if known is None:
+            trace = style.trace(bound)
+            known = style.keep(bound, trace, compile_kernel(trace.function, self.options))
+        kernel, positions = known
+        if positions is None:
+            return kernel, None
+        inputs = [bound[position] for position in positions]
+        if kernel is self._recent and not kwargs:
+            # twice in a row: the next call is likely to want it too
+            self._fast = _Fast.of(kernel, args, inputs, self._captures)
+        self._recent = kernel
+        return kernel, inputs
+
+
+class _Trace:
+    """A traced function, the places of its inputs among the bound values, and the extents that were burned in."""
+
+    __slots__ = ("function", "positions", "static")
+
+    def __init__(
+        self, function: PrimFunc, positions: tuple[int, ...] | None, static: tuple[tuple[int, int], ...] = ()
+    ) -> None:
+        self.function = function
+        self.positions = positions
+        self.static = static
+
+
+Known = tuple[Kernel, "tuple[int, ...] | None"]
+
+
+class _Lazy:
+    """Kernels by the values of the call."""
+
+    mode = "lazy"
+
+    def __init__(self, function: LazyFunction) -> None:
+        self.function = function
+        self.kernels: dict[Hashable, Known] = {}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return args, kwargs
+
+    def find(self, bound: Any) -> Known | None:
+        return self.kernels.get(value_key(bound))
+
+    def trace(self, bound: Any) -> _Trace:
+        args, kwargs = bound
+        return _Trace(self.function.trace(*args, **kwargs), None)
+
+    def keep(self, bound: Any, trace: _Trace, kernel: Kernel) -> Known:
+        return self.kernels.setdefault(value_key(bound), (kernel, None))
+
+    def forget(self) -> None:
+        self.kernels = {}
+
+
+class _Eager:
+    """Kernels by compile-time values, then by element type and rank of each tensor, then by the extents burned in."""
+
+    mode = "eager"
+
+    def __init__(self, function: EagerFunction) -> None:
+        self.function = function
+        self.kinds = tuple(parameter.kind for parameter in function.parameters)
+        # constants and types → places of the fixed extents → these extents → the kernel
+        self.kernels: dict[Hashable, dict[tuple[tuple[int, int], ...], dict[tuple[int, ...], Known]]] = {}
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        return self.function.bind(args, kwargs)
+
+    def find(self, bound: list[Any]) -> Known | None:
+        for static, by_extents in list(self.kernels.get(self._types(bound), {}).items()):
+            known = by_extents.get(_extents(bound, static))
+            if known is not None:
+                return known
+        return None
+
+    def trace(self, bound: list[Any]) -> _Trace:
+        values = [
+            _spec(value) if kind == "tensor" or (kind == "open" and _is_tensor(value)) else value
+            for kind, value in zip(self.kinds, bound)
+        ]
+        found: Specialisation = self.function.specialise(values)
+        return _Trace(found.prim_func, tuple(found.arguments), tuple(found.static))
+
+    def keep(self, bound: list[Any], trace: _Trace, kernel: Kernel) -> Known:
+        by_static = self.kernels.setdefault(self._types(bound), {})
+        by_extents = by_static.setdefault(trace.static, {})
+        return by_extents.setdefault(_extents(bound, trace.static), (kernel, trace.positions))
+
+    def forget(self) -> None:
+        self.kernels = {}
+
+    def _types(self, bound: list[Any]) -> Hashable:
+        """What decides the trace besides extents."""
+        parts: list[Hashable] = []
+        for kind, value in zip(self.kinds, bound):
+            if kind == "scalar":
+                continue
+            if kind != "constant" and _is_tensor(value):
+                parts.append((value.dtype, len(value.shape)))
+                if kind == "open":
+                    parts.append(_spec(value).strides)
+            else:
+                parts.append(value_key(value))
+        return tuple(parts)
+
+
+class _Fast:
+    """The last kernel, and when it may be tried: as many arguments, the same compile-time values after the tensors."""
+
+    __slots__ = ("captures", "count", "entry", "total", "values")
+
+    def __init__(self, entry: Callable[..., Any], count: int, values: tuple[Any, ...], captures: Captures) -> None:
+        self.entry = entry
+        self.count = count
+        self.values = values
+        self.total = count + len(values)
+        self.captures = captures
+
+    @classmethod
+    def of(cls, kernel: Kernel, args: tuple[Any, ...], inputs: list[Any], captures: Captures) -> _Fast | None:
+        """None where the kernel's inputs are not simply the first arguments."""
+        count = len(inputs)
+        if len(args) < count or any(one is not other for one, other in zip(args, inputs)):
+            return None
+        return cls(kernel.entry, count, args[count:], captures)
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        if len(args) != self.total:
+            return False
+        if self.values:
+            for given, value in zip(args[self.count :], self.values):
+                if given is not value and (type(given) is not type(value) or not _same(given, value)):
+                    return False
+        return self.captures.unchanged()
+
+
+def value_key(value: Any) -> Hashable:
+    """A compile-time value with its type (1, 1.0 and True trace differently): lists and dicts by content, what cannot
+    be
+    hashed by identity."""
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(value_key, value))
+    if isinstance(value, dict):
+        return dict, tuple((value_key(name), value_key(item)) for name, item in value.items())
+    try:
+        hash(value)
+    except TypeError:
+        return _Identity(value)
+    return type(value), value
+
+
+class _Identity:
+    """An unhashable object, equal to itself only; holds it, so that its id cannot be taken over."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two compile-time values are equal; what has no truth (an array, an expression) only to itself."""
+    return isinstance(one, (int, float, str, bytes, bool, tuple)) and one == other
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, (int, float, str))
+
+
+def _spec(value: Any) -> TensorSpec:
+    """What the frontend is told of a tensor (torch or numpy)."""
+    if not _is_tensor(value):
+        return value  # None or a number for a tensor: the frontend says what is wrong
+    shape = tuple(map(int, value.shape))
+    dtype = str(value.dtype).removeprefix("torch.")
+    return TensorSpec(shape, dtype, _strides(value, shape))
+
+
+def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides in elements, or None for a contiguous tensor."""
+    stride = getattr(value, "stride", None)
+    strides: Sequence[int] = stride() if callable(stride) else [step // value.itemsize for step in value.strides]
+    running = 1
+    for extent, step in zip(reversed(shape), reversed(strides)):
+        if extent != 1 and step != running:
+            return tuple(strides)
+        running *= extent
+    return None
+
+
+def _extents(bound: list[Any], static: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    return tuple([bound[position].shape[dim] for position, dim in static])
+
+
+def _require_function(function: Any) -> None:
+    if isinstance(function, PrimFunc):
+        raise OptionError(
+            "E-JIT-FUNCTION",
+            f"jit was given {function.name}, which is traced already",
+            span=function.span,
+            help="call tile.compile on it, or decorate the function that makes it",
+        )
+    if not hasattr(function, "__code__"):
+        raise OptionError(
+            "E-JIT-FUNCTION",
+            f"jit was given {function!r}, which is no Python function",
+            help="decorate a function defined with def",
+        )
