@@ -1,4 +1,6 @@
-"""Arithmetic on index expressions: simplifying, bounding, proving. Compiler arithmetic is on Python ints and never overflows."""
+"""Arithmetic on index expressions: simplifying, bounding, proving. Compiler arithmetic is on Python ints and never
+overflows.
+"""
 
 from .evaluate import Undefined, evaluate
 from .interval import Interval, bounds_of

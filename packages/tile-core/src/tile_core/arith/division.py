@@ -1,7 +1,8 @@
 """Division rules: floor division and remainder of a sum by a positive constant.
 
-Both split the dividend the same way, so that `x // c * c + x % c` finds its halves again: multiples of c leave as they are; then a common divisor of
-what stays and c is taken out; then a part that never carries over a smaller divisor (`(x*8 + r) // 32` with 0 ≤ r < 8) falls away.
+Both split the dividend the same way, so that `x // c * c + x % c` finds its halves again: multiples of c leave as
+they are; then a common divisor of what stays and c is taken out; then a part that never carries over a smaller
+divisor (`(x*8 + r) // 32` with 0 ≤ r < 8) falls away.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 from math import gcd
 
 from ..dtypes import DType
-from .interval import Interval
+from .interval import Interval, wraps_silently
 from .terms import Linear, TermTable
 
-__all__ = ["Division"]
+__all__ = ["Division", "MayWrap"]
+
+
+class MayWrap(Exception):
+    """A rule would have to compute a part that may leave its type; the caller keeps the operation as it is."""
 
 
 class Division(TermTable):
@@ -155,16 +160,28 @@ class Division(TermTable):
                 if divisor % c == 0:
                     # (y % n) // c = (y // c) % (n // c)
                     return self.modulo(self.divide(dividend, c, dtype), divisor // c, dtype)
+        self._refuse_wrapping(x, dtype)
         atom = self.operation("floordiv", self.build(x, dtype), self.constant(c, dtype))
         number = self.number(atom)
         self.quotients[number] = (x, c)
         return Linear({number: 1}, 0)
 
     def _remainder_atom(self, x: Linear, c: int, dtype: DType) -> Linear:
+        self._refuse_wrapping(x, dtype)
         atom = self.operation("floormod", self.build(x, dtype), self.constant(c, dtype))
         number = self.number(atom)
         self.remainders[number] = (x, c)
         return Linear({number: 1}, 0)
+
+    def may_wrap(self, x: Linear, dtype: DType) -> bool:
+        """Whether computing this sum could leave its type (index arithmetic is taken not to)."""
+        if not wraps_silently(dtype) and not self.is_data_sum(x):
+            return False
+        return not self.interval(x).within(dtype.min_value, dtype.max_value)
+
+    def _refuse_wrapping(self, x: Linear, dtype: DType) -> None:
+        if self.may_wrap(x, dtype):
+            raise MayWrap
 
     def join_halves(self, sum_: Linear, dtype: DType) -> Linear:
         """The sum with `x // c * c·k + x % c * k` written as `x * k`, and `x // c * c` as x where c divides x."""
@@ -175,8 +192,10 @@ class Division(TermTable):
                 continue
             if index in remainders:
                 dividend, divisor = remainders[index]
-                half = self.divide(dividend, divisor, dtype)
-                other = half.sole_atom
+                try:
+                    other = self.divide(dividend, divisor, dtype).sole_atom
+                except MayWrap:
+                    continue
                 if other is not None and sum_.terms.get(other) == k * divisor:
                     terms = dict(sum_.terms)
                     del terms[index], terms[other]

@@ -26,7 +26,8 @@ __all__ = ["Undefined", "evaluate"]
 
 
 class Undefined(ValueError):
-    """The expression has no value here: a division by zero, a shift out of range, a variable without value, or memory."""
+    """The expression has no value here: a division by zero, a shift out of range, a variable without value, or
+    memory."""
 
 
 def evaluate(expr: Expr, env: Mapping[Var, int]) -> Any:
@@ -99,7 +100,9 @@ class _Evaluator:
         condition = self.value(node.condition)
         if not isinstance(condition, list):
             return self.value(node.true_value if condition else node.false_value)
-        return _lanes(lambda c, a, b: a if c else b, condition, self.value(node.true_value), self.value(node.false_value))
+        return _lanes(
+            lambda c, a, b: a if c else b, condition, self.value(node.true_value), self.value(node.false_value)
+        )
 
 
 def _apply(node: Binary, a: int, b: int) -> int:

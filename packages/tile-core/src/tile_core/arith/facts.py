@@ -1,7 +1,8 @@
 """Bounds on sums from assumptions, and from what quotients, remainders, minima and maxima imply.
 
-The interval of a sum from its atoms alone forgets how atoms hang together: `i + n*128 < m` says nothing about i or n. A bound on a sum is sharpened here
-by adding multiples of known bounds that cancel an atom, a few steps deep: enough for guards and tile offsets, and cheap.
+The interval of a sum from its atoms alone forgets how atoms hang together: `i + n*128 < m` says nothing about i or n.
+A bound on a sum is sharpened here by adding multiples of known bounds that cancel an atom, a few steps deep: enough
+for guards and tile offsets, and cheap.
 """
 
 from __future__ import annotations
@@ -118,7 +119,9 @@ class Facts(Division):
             # 0 ≤ x - c·(x // c) ≤ c - 1
             terms = dict(dividend.terms)
             terms[index] = terms.get(index, 0) - divisor
-            yield terms, Interval(-dividend.const, divisor - 1 - dividend.const)
+            rest = self.modular(dividend).residue(divisor)
+            least, most = (0, divisor - 1) if rest is None else (rest, rest)
+            yield terms, Interval(least - dividend.const, most - dividend.const)
         elif index in self.remainders:
             dividend, _ = self.remainders[index]
             if self.interval(dividend).lo >= 0:

@@ -1,8 +1,9 @@
 """Interval arithmetic on integer expressions.
 
-An `Interval` holds every value that an expression can take; its ends are Python ints or ±infinity. Arithmetic on indices (int32 and int64 variables
-and constants) is taken not to overflow; a value that comes from memory, or of a narrow or unsigned type, wraps, so where the computed interval does not
-fit the type it becomes the type's whole range.
+An `Interval` holds every value that an expression can take; its ends are Python ints or ±infinity. Arithmetic on
+indices (int32 and int64 variables and constants) is taken not to overflow; a value that comes from memory, or of a
+narrow or unsigned type, wraps, so where the computed interval does not fit the type it becomes the type's whole
+range.
 """
 
 from __future__ import annotations
@@ -107,9 +108,7 @@ class Interval:
         if factor == 0:
             return Interval(0, 0)
         return (
-            Interval(self.lo * factor, self.hi * factor)
-            if factor > 0
-            else Interval(self.hi * factor, self.lo * factor)
+            Interval(self.lo * factor, self.hi * factor) if factor > 0 else Interval(self.hi * factor, self.lo * factor)
         )
 
     def __mul__(self, other: Interval) -> Interval:
@@ -242,7 +241,8 @@ def dtype_interval(dtype: DType) -> Interval:
 
 
 def wraps_silently(dtype: DType) -> bool:
-    """Whether arithmetic in `dtype` may wrap even on indices: all integer types but int32 and int64, which indices have."""
+    """Whether arithmetic in `dtype` may wrap even on indices: all integer types but int32 and int64, which indices
+    have."""
     return dtype.scalar.name not in ("int32", "int64")
 
 
@@ -251,7 +251,8 @@ def bounds_of(expr: Expr, ranges: Mapping[Var, Any] | None = None) -> Interval:
 
     Args:
         expr: the expression; a float one gives every number.
-        ranges: what is known of variables: Interval, (min, extent), range or int. Shape variables are ≥ 0 without being named.
+        ranges: what is known of variables: Interval, (min, extent), range or int. Shape variables are ≥ 0 without
+            being named.
     """
     known = {var: as_interval(value) for var, value in (ranges or {}).items()}
     return _Bounds(known).of(expr)
@@ -330,7 +331,8 @@ class _Bounds:
 
 
 def is_data(node: Any) -> bool:
-    """Whether a node's own value comes from memory, a call, a float or a type that wraps: its arithmetic may overflow."""
+    """Whether a node's own value comes from memory, a call, a float or a type that wraps: its arithmetic may
+    overflow."""
     if isinstance(node, (BufferLoad, Shuffle, FloatImm)):
         return True
     if isinstance(node, Call):
@@ -401,7 +403,9 @@ def cast_interval(value: Interval, source: DType, target: DType) -> Interval:
             return Interval(1, 1)
         return Interval(0, 0) if value.is_point else BOOL_INTERVAL
     whole = dtype_interval(target)
-    if value.within(whole.lo, whole.hi) or (not wraps_silently(target) and not wraps_silently(source) and target.bits >= source.bits):
+    if value.within(whole.lo, whole.hi) or (
+        not wraps_silently(target) and not wraps_silently(source) and target.bits >= source.bits
+    ):
         return value
     return whole
 

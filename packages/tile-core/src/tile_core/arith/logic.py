@@ -1,7 +1,8 @@
 """Truth: comparisons, connectives, and what a condition that holds teaches.
 
-A comparison of integers becomes a statement about one sum: sum ≤ 0, sum = 0 or sum ≠ 0. Intervals, facts and the modulus decide it or it is printed with
-positive terms on each side, divided by their common divisor, so that equal comparisons are the identical node.
+A comparison of integers becomes a statement about one sum: sum ≤ 0, sum = 0 or sum ≠ 0. Intervals, facts and the
+modulus decide it or it is printed with positive terms on each side, divided by their common divisor, so that equal
+comparisons are the identical node.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..dtypes import DType
 from ..ir import Binary, Call, Cast, Expr, FloatImm, IntImm, Let, Select, Unary, Var
+from .interval import wraps_silently
 from .modular import ModularSet
 from .terms import Linear, TermTable, reads_memory
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Logic"]
 
 BOOL = DType("bool")
+_Sides = tuple[str, Linear, Linear]
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
@@ -79,12 +82,15 @@ class Logic(TermTable):
         difference = left.plus(right, -1)
         if op == "lt":
             difference = Linear(difference.terms, difference.const + 1)
+        exact = wraps_silently(dtype) or self.is_data_sum(left) or self.is_data_sum(right)
+        fallback = (op, left, right) if exact else None
         if op in ("eq", "ne"):
-            return self._equality(op, difference, dtype)
-        return self._at_most_zero(difference, dtype)
+            return self._equality(op, difference, dtype, fallback)
+        return self._at_most_zero(difference, dtype, fallback)
 
-    def _at_most_zero(self: Simplifier, d: Linear, dtype: DType) -> Expr:  # type: ignore[misc]
-        """sum ≤ 0."""
+    def _at_most_zero(self: Simplifier, d: Linear, dtype: DType, fallback: _Sides | None = None) -> Expr:  # type: ignore[misc]
+        """sum ≤ 0; `fallback` is the comparison as written, for sums that may wrap when they are moved to another
+        side."""
         if not d.terms:
             return self.boolean(d.const <= 0)
         values = self.sharp_interval(d, low_goal=1, high_goal=0)
@@ -97,8 +103,8 @@ class Logic(TermTable):
         d = Linear({i: k // common for i, k in d.terms.items()}, -(-d.const // common))
         whole = self._without_division(d, dtype)
         if whole is not None:
-            return self._at_most_zero(whole, dtype)
-        return self._order_node(d, dtype)
+            return self._at_most_zero(whole, dtype, fallback)
+        return self._order_node(d, dtype, fallback)
 
     def _without_division(self: Simplifier, d: Linear, dtype: DType) -> Linear | None:  # type: ignore[misc]
         """y//k + c ≤ 0 as y ≤ -c·k + k - 1, and -(y//k) + c ≤ 0 as y ≥ c·k, so that bounds on y show."""
@@ -112,7 +118,7 @@ class Logic(TermTable):
             return Linear(dividend.terms, dividend.const + d.const * divisor - divisor + 1)
         return Linear({}, d.const * divisor).plus(dividend, -1)
 
-    def _equality(self: Simplifier, op: str, d: Linear, dtype: DType) -> Expr:  # type: ignore[misc]
+    def _equality(self: Simplifier, op: str, d: Linear, dtype: DType, fallback: _Sides | None) -> Expr:  # type: ignore[misc]
         if not d.terms:
             return self.boolean((d.const == 0) == (op == "eq"))
         values = self.sharp_interval(d, low_goal=1, high_goal=-1)
@@ -126,15 +132,17 @@ class Logic(TermTable):
         first = min(d.terms)
         common = common if d.terms[first] > 0 else -common
         d = Linear({i: k // common for i, k in d.terms.items()}, d.const // common)
-        lhs, rhs = self._sides(d, dtype)
-        found = self.operation(op, lhs, rhs)
+        found = self.operation(op, *self._sides(d, dtype, fallback))
         self.comparisons[id(found)] = (op, d)
         return found
 
-    def _order_node(self: Simplifier, d: Linear, dtype: DType) -> Expr:  # type: ignore[misc]
+    def _order_node(self: Simplifier, d: Linear, dtype: DType, fallback: _Sides | None = None) -> Expr:  # type: ignore[misc]
         positive = any(k > 0 for k in d.terms.values())
         negative = any(k < 0 for k in d.terms.values())
-        if not positive:
+        if fallback is not None and not self._movable(d, dtype):
+            op, left, right = fallback
+            found = self.operation(op, self.build(left, dtype), self.build(right, dtype))
+        elif not positive:
             # -s + c ≤ 0
             found = self.operation(
                 "ge", self.build(Linear({i: -k for i, k in d.terms.items()}, 0), dtype), self.constant(d.const, dtype)
@@ -148,8 +156,22 @@ class Logic(TermTable):
         self.comparisons[id(found)] = ("le", d)
         return found
 
-    def _sides(self: Simplifier, d: Linear, dtype: DType) -> tuple[Expr, Expr]:  # type: ignore[misc]
-        """Positive terms on the left, negative ones on the right, the constant where it is positive (right when a side would be empty)."""
+    def _movable(self: Simplifier, d: Linear, dtype: DType) -> bool:  # type: ignore[misc]
+        """Whether both sides of the canonical forms of sum ≤ 0 and sum = 0 stay within the type."""
+        for sign in (1, -1):
+            side = Linear({i: k * sign for i, k in d.terms.items() if k * sign > 0}, 0)
+            for const in (0, -1, 1, sign * d.const, sign * d.const - 1, sign * d.const + 1):
+                if self.may_wrap(Linear(side.terms, const), dtype):
+                    return False
+            if not side.terms and wraps_silently(dtype) and not dtype.min_value + 1 <= abs(d.const) < dtype.max_value:
+                return False
+        return True
+
+    def _sides(self: Simplifier, d: Linear, dtype: DType, fallback: _Sides | None = None) -> tuple[Expr, Expr]:  # type: ignore[misc]
+        """Positive terms on the left, negative ones on the right, the constant where it is positive (right when a
+        side would be empty)."""
+        if fallback is not None and not self._movable(d, dtype):
+            return self.build(fallback[1], dtype), self.build(fallback[2], dtype)
         left = {i: k for i, k in d.terms.items() if k > 0}
         right = {i: -k for i, k in d.terms.items() if k < 0}
         left_const, right_const = (d.const, 0) if d.const > 0 and left and right else (0, -d.const)
@@ -241,7 +263,13 @@ class Logic(TermTable):
                 dtype = condition.a.dtype
                 if kind == "le":
                     # not (d ≤ 0) is -d + 1 ≤ 0
-                    return self._order_node(Linear({i: -k for i, k in d.terms.items()}, 1 - d.const), dtype)
+                    negative = Linear({i: -k for i, k in d.terms.items()}, 1 - d.const)
+                    exact = wraps_silently(dtype) or self.is_data_sum(d)
+                    if not exact or self._movable(negative, dtype):
+                        return self._order_node(negative, dtype)
+                    found = self.operation(_OPPOSITE[condition.op], condition.a, condition.b)
+                    self.comparisons[id(found)] = ("le", negative)
+                    return found
                 found = self.operation(_OPPOSITE[kind], condition.a, condition.b)
                 self.comparisons[id(found)] = (_OPPOSITE[kind], d)
                 return found
@@ -332,4 +360,3 @@ class Logic(TermTable):
         fact = ModularSet(divisor, (-d.const - dividend.const) * factor)
         known = self.moduli.get(inner)
         self.moduli[inner] = fact if known is None else known.meet(fact)
-

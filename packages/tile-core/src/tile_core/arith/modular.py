@@ -1,4 +1,6 @@
-"""Modular facts: what is known of an integer modulo something, such as "a multiple of 8" or "3 more than a multiple of 16"."""
+"""Modular facts: what is known of an integer modulo something, such as "a multiple of 8" or "3 more than a multiple
+of 16".
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,7 @@ class ModularSet:
 
     def __mul__(self, other: ModularSet) -> ModularSet:
         return ModularSet(
-            gcd(
-                self.coefficient * other.coefficient, self.coefficient * other.base, other.coefficient * self.base
-            ),
+            gcd(self.coefficient * other.coefficient, self.coefficient * other.base, other.coefficient * self.base),
             self.base * other.base,
         )
 
@@ -102,7 +102,8 @@ ANY_INTEGER = ModularSet(1, 0)
 
 
 def modular_of(expr: Expr, known: Mapping[Var, ModularSet] | None = None) -> ModularSet:
-    """What is known of an integer index expression (all lanes of a vector) modulo something, given facts about variables."""
+    """What is known of an integer index expression (all lanes of a vector) modulo something, given facts about
+    variables."""
     return _Modular(dict(known or {})).of(expr)
 
 

@@ -1,8 +1,9 @@
 """Prover: what holds, what fails with witness, what is not known.
 
-Means are tried in the order of their cost: constants, intervals, moduli and the canonical difference with facts (all inside the simplifier), then
-concrete values at the corners of the ranges, and the solver last. A proven condition holds for all values that ranges and facts allow; a refuted one comes
-with values for which it fails; unknown is an outcome of its own and must be treated as "may fail".
+Means are tried in the order of their cost: constants, intervals, moduli and the canonical difference with facts (all
+inside the simplifier), then concrete values at the corners of the ranges, and the solver last. A proven condition
+holds for all values that ranges and facts allow; a refuted one comes with values for which it fails; unknown is an
+outcome of its own and must be treated as "may fail".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from math import inf
 from typing import Any
 
 from ..ir import Expr, IntImm, SizeVar, Var, walk
+from .division import MayWrap
 from .evaluate import Undefined, evaluate
 from .interval import BOOL_INTERVAL, Interval, dtype_interval
 from .modular import ModularSet
@@ -24,7 +26,8 @@ __all__ = ["Decision", "Knowledge", "Prover"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`outcome` is proven, refuted or unknown; a refuted one carries a `witness`: values for which the condition fails."""
+    """`outcome` is proven, refuted or unknown; a refuted one carries a `witness`: values for which the condition
+    fails."""
 
     outcome: str
     witness: dict[Var, int] | None = None
@@ -115,9 +118,9 @@ class Prover:
         return self.simplifier.sharp_interval(self.simplifier.linear(expr))
 
     def _vector_bounds(self, expr: Expr) -> Interval:
-        affine = self.simplifier._affine(expr)
+        affine = self.simplifier.affine(expr)
         if affine is not None:
-            return self.simplifier._lane_values(affine)
+            return self.simplifier.lane_values(affine)
         return dtype_interval(expr.dtype)
 
     def modular(self, expr: Expr) -> ModularSet:
@@ -133,7 +136,10 @@ class Prover:
         sum_ = self.simplifier.linear(expr)
         if self.simplifier.modular(sum_).divisible_by(divisor):
             return True
-        remainder = self.simplifier.modulo(sum_, abs(divisor), expr.dtype)
+        try:
+            remainder = self.simplifier.modulo(sum_, abs(divisor), expr.dtype)
+        except MayWrap:
+            return False
         return not remainder.terms and remainder.const == 0
 
     def proves(self, condition: Expr) -> bool:
@@ -213,7 +219,8 @@ class Prover:
 
 
 def _samples(ranges: Mapping[Var, Interval]) -> Iterable[dict[Var, int]]:
-    """A few dozen assignments: all low, all high, one variable at an end while the others are at the other, small values, the middle."""
+    """A few dozen assignments: all low, all high, one variable at an end while the others are at the other, small
+    values, the middle."""
     low = {var: _low(r) for var, r in ranges.items()}
     high = {var: _high(r) for var, r in ranges.items()}
     yield low
@@ -231,7 +238,7 @@ def _samples(ranges: Mapping[Var, Interval]) -> Iterable[dict[Var, int]]:
     state = 0x2545F491
     for _ in range(24):
         values = {}
-        for var, known in ranges.items():
+        for var in ranges:
             state = (state * 1103515245 + 12345) & 0x7FFFFFFF
             span = min(high[var] - low[var], 1 << 20) + 1
             values[var] = low[var] + state % span
@@ -244,4 +251,3 @@ def _low(known: Interval) -> int:
 
 def _high(known: Interval) -> int:
     return int(known.hi) if known.hi != inf else max(0, _low(known)) + (1 << 16)
-

@@ -1,38 +1,37 @@
 """The canonical simplifier.
 
-`Simplifier.simplify` brings an expression to a canonical form under what is known of its variables: integer expressions become sums of atoms
-(`terms`), divided and reduced by rules that use ranges (`division`), comparisons are decided from the sharpened interval of the difference (`facts`)
-and the modulus, else written with positive terms on each side. Structurally equal results are the identical object. Floats change only by identities
-that hold for every value, NaN and signed zero included. The solver is never asked.
+`Simplifier.simplify` brings an expression to a canonical form under what is known of its variables: integer
+expressions become sums of atoms (`terms`), divided and reduced by rules that use ranges (`division`), comparisons are
+decided from the sharpened interval of the difference (`facts`) and the modulus, else written with positive terms on
+each side. Structurally equal results are the identical object. Floats change only by identities that hold for every
+value, NaN and signed zero included. The solver is never asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import gcd, inf
+from math import copysign, gcd, inf
 from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..ir import (
     Binary,
-
     Call,
     Cast,
     Expr,
     FloatImm,
     IntImm,
     Let,
-
     Select,
-
     Unary,
     Var,
     cast,
     substitute,
 )
 from ..ir.expr import fold_int, unary
+from .division import MayWrap
 from .facts import Facts
-from .interval import as_interval, wraps_silently
+from .interval import Interval, as_interval, wraps_silently
 from .logic import Logic
 from .modular import ModularSet
 from .terms import Linear, reads_memory
@@ -84,7 +83,8 @@ class Simplifier(Vectors, Logic, Facts):
             node = node.a
         if len(spine) < 40:
             return
-        for parent, item in reversed(list(zip(spine, spine[1:]))):
+        for depth in range(len(spine) - 1, 0, -1):
+            parent, item = spine[depth - 1], spine[depth]
             # Sums are gathered in one go by the topmost node of the sum.
             if parent.op in _SUM_OPERATORS and item.op in _SUM_OPERATORS and _is_index(parent.dtype):
                 continue
@@ -159,7 +159,8 @@ class Simplifier(Vectors, Logic, Facts):
                     terms[index] = total
                 else:
                     terms.pop(index, None)
-        if (wraps_silently(dtype) or (terms and self.is_data_sum(Linear(terms, 0)))) and not self._fits(expr, terms, const):
+        exact = wraps_silently(dtype) or (terms and self.is_data_sum(Linear(terms, 0)))
+        if exact and not self._fits(expr, terms, const):
             return self._opaque(expr)
         sum_ = Linear(terms, const)
         for index in terms:
@@ -241,7 +242,10 @@ class Simplifier(Vectors, Logic, Facts):
             rule = _INTEGER_RULES.get(node.op)
             if rule is not None:
                 a, b = self.linear(node.a), self.linear(node.b)
-                found = rule(self, a, b, node.dtype)
+                try:
+                    found = rule(self, a, b, node.dtype)
+                except MayWrap:
+                    found = None
                 if found is not None:
                     return found
                 return self._operation_atom(node.op, a, b, node.dtype)
@@ -352,7 +356,8 @@ class Simplifier(Vectors, Logic, Facts):
         high_sum = low_sum.plus(count, step)
         first, last = self.interval(low_sum), self.interval(high_sum)
         number = self.number(var)
-        self.ranges[var] = as_interval(_span(first.lo, last.hi - step if step > 1 and not high_sum.terms else last.hi - 1))
+        exact = step > 1 and not high_sum.terms
+        self.ranges[var] = _span(first.lo, last.hi - step if exact else last.hi - 1)
         self._clear_memos()
         own = Linear({number: 1}, 0)
         if step > 1:
@@ -395,7 +400,7 @@ class Simplifier(Vectors, Logic, Facts):
             if b.value == 1.0 and op in ("mul", "div"):
                 return a
             # x - 0.0 and x + -0.0 are x for every x, -0.0 included; x + 0.0 is not.
-            if b.value == 0.0 and (op == "sub") == (_sign_of_zero(b.value) > 0) and op in ("add", "sub"):
+            if b.value == 0.0 and (op == "sub") == (copysign(1.0, b.value) > 0) and op in ("add", "sub"):
                 return a
         if isinstance(a, FloatImm) and a.value == 1.0 and op == "mul":
             return b
@@ -435,8 +440,14 @@ def _rule_sub(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear:
 
 def _rule_mul(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
     found = s.product(a, b)
-    if found is None or ((wraps_silently(dtype) or s.is_data_sum(found)) and not _inside(s, found, dtype)):
+    if found is None or s.may_wrap(found, dtype):
         return None
+    if wraps_silently(dtype) or s.is_data_sum(found):
+        # Each product is an atom and taken as exact.
+        for index in found.terms:
+            factors = s.factors.get(index)
+            if factors is not None and not s.product_interval(factors).within(dtype.min_value, dtype.max_value):
+                return None
     return found
 
 
@@ -463,7 +474,8 @@ def _rule_floormod(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear 
 
 
 def _symbolic_quotient(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
-    """a // b for a divisor that is an atom ≥ 0 (0 has no quotient), where a is a multiple of it plus a part in [0, b)."""
+    """a // b for a divisor that is an atom ≥ 0 (0 has no quotient), where a is a multiple of it plus a part in [0,
+    b)."""
     divisor = b.sole_atom
     if divisor is None or s.interval(b).lo < 0 or s.is_data_sum(a):
         return None
@@ -527,8 +539,7 @@ def _rule_shl(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | Non
     if b.terms or not 0 <= b.const < dtype.bits:
         return None
     found = a.scaled(1 << b.const)
-    wraps = wraps_silently(dtype) or s.is_data_sum(a)
-    return None if wraps and not _inside(s, found, dtype) else found
+    return None if s.may_wrap(found, dtype) else found
 
 
 def _rule_shr(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
@@ -542,10 +553,6 @@ def _rule_bitand(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | 
     if b.terms or mask < 0 or mask & (mask + 1):
         return None
     return s.modulo(a, mask + 1, dtype)
-
-
-def _inside(s: Simplifier, sum_: Linear, dtype: DType) -> bool:
-    return s.interval(sum_).within(dtype.min_value, dtype.max_value)
 
 
 _INTEGER_RULES: dict[str, Callable[[Simplifier, Linear, Linear, DType], Linear | None]] = {
@@ -578,15 +585,5 @@ def _rank(s: Simplifier, node: Expr) -> tuple[int, int]:
     return 0, min(sum_.terms) if sum_ is not None else s.number(node)
 
 
-def _span(lo: Any, hi: Any) -> Any:
-    from .interval import Interval
-
+def _span(lo: Any, hi: Any) -> Interval:
     return Interval(-inf if lo == inf else lo, inf if hi == -inf else hi)
-
-
-def _sign_of_zero(value: float) -> float:
-    from math import copysign
-
-    return copysign(1.0, value)
-
-

@@ -1,7 +1,8 @@
 """The solver, asked last. This is the one module that loads z3, and it is imported on the first question only.
 
-Each question gets a fresh solver in a private context with a fixed seed and a resource limit (never wall clock), so answers do not depend on load. What
-has no exact integer meaning (memory, calls, floats, wrapping types) becomes an unknown of its own: "proven" stays right, "refuted" then does not count.
+Each question gets a fresh solver in a private context with a fixed seed and a resource limit (never wall clock), so
+answers do not depend on load. What has no exact integer meaning (memory, calls, floats, wrapping types) becomes an
+unknown of its own: "proven" stays right, "refuted" then does not count.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Terms: canonical nodes, linear sums over them, and what is known of each.
 
-Inside the simplifier an integer expression is a `Linear`: a constant and coefficients of *atoms*. An atom is a canonical expression that is no sum (a
-variable, `x // 8`, `min(a, b)`, a load, a product of two of them), known by its number. Structurally equal nodes are made once, so equality of canonical
-expressions is identity, and the order of the numbers is the order of first appearance: output never depends on addresses.
+Inside the simplifier an integer expression is a `Linear`: a constant and coefficients of *atoms*. An atom is a
+canonical expression that is no sum (a variable, `x // 8`, `min(a, b)`, a load, a product of two of them), known by
+its number. Structurally equal nodes are made once, so equality of canonical expressions is identity, and the order of
+the numbers is the order of first appearance: output never depends on addresses.
 
-`TermTable` also holds knowledge: ranges and modular facts of atoms, and bounds on sums of atoms, which come from loops and assumptions. Knowledge is
-scoped: `save` and `restore` take it back, interned nodes stay.
+`TermTable` also holds knowledge: ranges and modular facts of atoms, and bounds on sums of atoms, which come from
+loops and assumptions. Knowledge is scoped: `save` and `restore` take it back, interned nodes stay.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ __all__ = ["Linear", "Saved", "TermTable", "reads_memory"]
 
 
 class Linear:
-    """constant + Σ coefficient · atom. `terms` maps atom numbers to coefficients, none 0, in order of appearance. Never changed once shared."""
+    """constant + Σ coefficient · atom. `terms` maps atom numbers to coefficients, none 0, in order of appearance.
+    Never changed once shared."""
 
     __slots__ = ("const", "terms")
 
@@ -151,7 +153,8 @@ class TermTable:
     # ---- interning
 
     def intern(self, node: Expr) -> Expr:
-        """The one canonical node of this structure; its children are canonical already. Impure calls keep their identity."""
+        """The one canonical node of this structure; its children are canonical already. Impure calls keep their
+        identity."""
         key = _structure(node)
         if key is None:
             self._kept.append(node)
@@ -184,20 +187,21 @@ class TermTable:
         return found
 
     def _holds_data(self, atom: Expr) -> bool:
-        if is_data(atom) or (isinstance(atom, Var) and atom in self.data_vars):
-            return True
-        if isinstance(atom, (BufferLoad, Call)):
-            return False
-        for child in atom.child_nodes():
-            number = self._numbers.get(id(child))
-            if number is not None:
+        stack: list[Any] = [atom]
+        while stack:
+            node = stack.pop()
+            if is_data(node) or (isinstance(node, Var) and node in self.data_vars):
+                return True
+            number = self._numbers.get(id(node))
+            sum_ = self._sums.get(id(node))
+            if number is not None and number < len(self._data):
                 if self._data[number]:
                     return True
-            elif id(child) in self._sums:
-                if any(self._data[i] for i in self._sums[id(child)].terms):
+            elif sum_ is not None:
+                if self.is_data_sum(sum_):
                     return True
-            elif self._holds_data(child):
-                return True
+            elif not isinstance(node, (BufferLoad, Call)):
+                stack += node.child_nodes()
         return False
 
     def is_data_sum(self, sum_: Linear) -> bool:
@@ -294,7 +298,8 @@ class TermTable:
         return atom if coefficient == 1 else self.operation("mul", atom, self.constant(coefficient, dtype))
 
     def _parts(self, sum_: Linear, dtype: DType) -> Iterator[tuple[int, Expr]]:
-        """(coefficient, expression) in order; products that share their last factor come as one: `(x*8 + y) * stride`."""
+        """(coefficient, expression) in order; products that share their last factor come as one: `(x*8 + y) *
+        stride`."""
         factors = self.factors
         groups: dict[int, dict[int, int]] = {}
         for index in sum_.terms:
@@ -353,6 +358,8 @@ class TermTable:
         found = self._intervals.get(index)
         if found is None:
             atom = self.atoms[index]
+            if type(atom) is Binary and type(atom.a) is Binary:
+                self._descend_intervals(atom.a)
             found = self._atom_interval(index, atom)
             fact = self.atom_facts.get(index)
             if fact is not None:
@@ -362,6 +369,19 @@ class TermTable:
                 found = _round_inwards(found, modulus)
             self._intervals[index] = found
         return found
+
+    def _descend_intervals(self, node: Expr) -> None:
+        """Bounds a long left spine from the bottom, so that its depth costs no stack."""
+        spine: list[Expr] = []
+        while type(node) is Binary and node.dtype.is_int and id(node) not in self._sums:
+            number = self._numbers.get(id(node))
+            if number is not None and number in self._intervals:
+                break
+            spine.append(node)
+            node = node.a
+        if len(spine) > 30:
+            for item in reversed(spine):
+                self.atom_interval(self.number(item))
 
     def _atom_interval(self, index: int, atom: Expr) -> Interval:
         if isinstance(atom, Var):
@@ -374,15 +394,17 @@ class TermTable:
             return self.interval(dividend).floormod(Interval(divisor, divisor))
         factors = self.factors.get(index)
         if factors is not None:
-            found = self.atom_interval(factors[0])
-            for position, factor in enumerate(factors[1:], 1):
-                other = self.atom_interval(factor)
-                square = factors[position - 1] == factor and len(factors) == 2
-                found = found * other
-                if square:
-                    found = found.meet(Interval(0, inf))
-            return found
+            return self._fit(atom, self.product_interval(factors))
         return self._fit(atom, self.expression_interval(atom))
+
+    def product_interval(self, factors: tuple[int, ...]) -> Interval:
+        """The values of a product of atoms, computed without wrapping."""
+        found = self.atom_interval(factors[0])
+        for factor in factors[1:]:
+            found = found * self.atom_interval(factor)
+        if len(factors) == 2 and factors[0] == factors[1]:
+            found = found.meet(Interval(0, inf))
+        return found
 
     def expression_interval(self, node: Expr) -> Interval:
         """The values of a canonical expression: of its sum, or of the node from those of its children."""
@@ -504,7 +526,8 @@ def _round_inwards(found: Interval, modulus: ModularSet) -> Interval:
 
 
 def _structure(node: Expr) -> Any:
-    """A key that two nodes with the same canonical children share exactly when they are equal, or None for a node that stands for itself only."""
+    """A key that two nodes with the same canonical children share exactly when they are equal, or None for a node
+    that stands for itself only."""
     kind = type(node)
     if kind is Binary:
         return node.op, id(node.a), id(node.b)  # type: ignore[attr-defined]

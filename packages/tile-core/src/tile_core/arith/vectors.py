@@ -1,4 +1,6 @@
-"""Vectors: index vectors that are a base and a constant step stay so through sums, products, divisions and comparisons."""
+"""Vectors: index vectors that are a base and a constant step stay so through sums, products, divisions and
+comparisons.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..dtypes import DType
 from ..ir import Binary, Broadcast, BufferLoad, Cast, Expr, IntImm, Ramp, Select, Shuffle, Unary
+from .division import MayWrap
 from .interval import Interval, wraps_silently
 from .terms import Linear, TermTable
 
@@ -37,7 +40,7 @@ class Vectors(TermTable):
         """The canonical form of a vector expression."""
         dtype = expr.dtype
         if dtype.is_int and not wraps_silently(dtype):
-            affine = self._affine(expr)
+            affine = self.affine(expr)
             if affine is not None:
                 return self._from_affine(affine, dtype.scalar)
         if isinstance(expr, Broadcast):
@@ -65,6 +68,18 @@ class Vectors(TermTable):
             if isinstance(inner, Broadcast):
                 return inner.value
         return expr.map_children(self.simplify)
+
+    def affine(self: Simplifier, expr: Expr) -> _Affine | None:  # type: ignore[misc]
+        """The base and step of a vector that has them, or None."""
+        try:
+            found = self._affine(expr)
+        except MayWrap:
+            return None
+        if found is not None and self.is_data_sum(found.base):
+            scalar = expr.dtype.scalar
+            if not self.lane_values(found).within(scalar.min_value, scalar.max_value):
+                return None
+        return found
 
     def _affine(self: Simplifier, expr: Expr) -> _Affine | None:  # type: ignore[misc]
         if isinstance(expr, Ramp):
@@ -102,11 +117,17 @@ class Vectors(TermTable):
             return None
         if op in ("floordiv", "floormod", "truncdiv", "truncmod"):
             return self._divided(op, a, b, dtype)
-        if op == "shl" and not b.step.terms and not b.step.const and not b.base.terms and 0 <= b.base.const < dtype.bits:
+        if (
+            op == "shl"
+            and not b.step.terms
+            and not b.step.const
+            and not b.base.terms
+            and 0 <= b.base.const < dtype.bits
+        ):
             factor = 1 << b.base.const
             return _Affine(a.base.scaled(factor), a.step.scaled(factor), lanes)
         if op in ("min", "max"):
-            values = self._lane_values(_Affine(a.base.plus(b.base, -1), a.step.plus(b.step, -1), lanes))
+            values = self.lane_values(_Affine(a.base.plus(b.base, -1), a.step.plus(b.step, -1), lanes))
             if values.hi <= 0:
                 return a if op == "min" else b
             if values.lo >= 0:
@@ -117,7 +138,7 @@ class Vectors(TermTable):
         if b.step.terms or b.step.const or b.base.terms or b.base.const < 1:
             return None
         if op.startswith("trunc"):
-            if self._lane_values(a).lo < 0:
+            if self.lane_values(a).lo < 0:
                 return None
             op = "floordiv" if op == "truncdiv" else "floormod"
         c, lanes = b.base.const, a.lanes
@@ -146,14 +167,14 @@ class Vectors(TermTable):
         if inner is None:
             return None
         target, source = expr.dtype.scalar, expr.value.dtype.scalar
-        if target.bits < source.bits and not self._lane_values(inner).within(target.min_value, target.max_value):
+        if target.bits < source.bits and not self.lane_values(inner).within(target.min_value, target.max_value):
             return None
         parts = []
         for sum_ in (inner.base, inner.step):
             parts.append(self.linear(Cast(target, self.build(sum_, source))))
         return _Affine(parts[0], parts[1], inner.lanes)
 
-    def _lane_values(self: Simplifier, a: _Affine) -> Interval:  # type: ignore[misc]
+    def lane_values(self: Simplifier, a: _Affine) -> Interval:  # type: ignore[misc]
         """The values of all lanes."""
         last = a.base.plus(a.step, a.lanes - 1)
         return self.sharp_interval(a.base).join(self.sharp_interval(last))
@@ -187,14 +208,14 @@ class Vectors(TermTable):
         return expr if a is expr.a and b is expr.b else Binary(expr.op, a, b)
 
     def _compared(self: Simplifier, expr: Binary) -> Expr | None:  # type: ignore[misc]
-        a = self._affine(expr.a)
-        b = self._affine(expr.b)
+        a = self.affine(expr.a)
+        b = self.affine(expr.b)
         if a is None or b is None:
             return None
         d = _Affine(a.base.plus(b.base, -1), a.step.plus(b.step, -1), a.lanes)
         if not d.step.terms and d.step.const == 0:
             return Broadcast(self.compare(expr.op, a.base, b.base, expr.a.dtype.scalar), a.lanes)
-        values = self._lane_values(d)
+        values = self.lane_values(d)
         truth: bool | None = None
         if expr.op in ("lt", "ge"):
             truth = True if values.hi < 0 else False if values.lo >= 0 else None
