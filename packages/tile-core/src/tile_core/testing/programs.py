@@ -1,0 +1,222 @@
+"""Random kernels in form TILE: what fuzzers of passes, of the interpreter and of backends run.
+
+`random_program(seed)` is a function whose meaning is defined: no race, no access outside on-chip memory, no read of
+memory that nobody wrote. Tiles are of odd sizes, the last ones hang over the edge of the tensors, loops and conditions
+nest, integers wrap.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ..dtypes import DType
+from ..ir import (
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    Expr,
+    For,
+    If,
+    KernelLaunch,
+    PrimFunc,
+    Seq,
+    Stmt,
+    TileOpStmt,
+    Var,
+    as_shape,
+    binary,
+    cast,
+    const,
+    full_region,
+    select,
+    unary,
+)
+from ..tileop import Copy, Fill, Gemm, Reduce, Scan, TileOp
+
+__all__ = ["random_program"]
+
+_EXTENTS = (1, 2, 3, 5, 8, 12, 16, 17)
+
+
+def random_program(seed: int, *, statements: int = 6) -> PrimFunc:
+    """A kernel made from `seed`; the same for the same seed everywhere.
+
+    Its parameters are two input tensors, X and Y, an output Z of the tiles' results, and an output R of row results;
+    all two-dimensional but R.
+    """
+    return _Maker(seed, statements).function()
+
+
+class _Maker:
+    def __init__(self, seed: int, statements: int) -> None:
+        self.random = random.Random(seed)
+        self.statements = statements
+        self.rows, self.columns = self.random.choice(_EXTENTS), self.random.choice(_EXTENTS)
+        self.grid = (self.random.randint(1, 3), self.random.randint(1, 3))
+        height = max(1, self.grid[1] * self.rows - self.random.randrange(self.rows))
+        width = max(1, self.grid[0] * self.columns - self.random.randrange(self.columns))
+        self.dtype = DType(self.random.choice(("float32", "float32", "int32", "int16", "float16")))
+        shape = as_shape((height, width))
+        self.x, self.y, self.z = (Buffer(name, shape, self.dtype) for name in "XYZ")
+        self.r = Buffer("R", as_shape((self.grid[0], height)), self.dtype)
+        self.bx, self.by = Var("bx"), Var("by")
+        tile = as_shape((self.rows, self.columns))
+        self.tiles = [Buffer(f"t{i}", tile, self.dtype, self._scope()) for i in range(3)]
+        self.row = Buffer("row", as_shape((self.rows,)), self.dtype, "fragment")
+        self.count = 0
+
+    def function(self) -> PrimFunc:
+        body: list[Stmt] = [self._load(self.tiles[0], self.x), self._load(self.tiles[1], self.y)]
+        body += [_op(Fill(full_region(self.tiles[2]), self._constant())), self._reduce(clear=True)]
+        for _ in range(self.statements):
+            body.append(self._statement(depth=2))
+        body.append(_op(Copy(full_region(self.random.choice(self.tiles)), self._window(self.z))))
+        body.append(_op(Copy(full_region(self.row), self._row_window())))
+        block = Block((*self.tiles, self.row), Seq(tuple(body)))
+        threads = self.random.choice((32, 64, 96, 128))
+        launch = KernelLaunch((self.bx, self.by), as_shape(self.grid), (Var("tx"),), as_shape((threads,)), block)
+        return PrimFunc("fuzz", (self.x, self.y, self.z, self.r), launch)
+
+    # Statements
+
+    def _statement(self, depth: int) -> Stmt:
+        makers = [self._parallel, self._parallel, self._parallel, self._row_loop, self._tile_op, self._tile_op]
+        if depth:
+            makers += [self._serial, self._branch]
+        maker = self.random.choice(makers)
+        return maker(depth) if maker in (self._serial, self._branch) else maker()  # type: ignore[operator]
+
+    def _parallel(self) -> Stmt:
+        i, j = self._var("i"), self._var("j")
+        target = self.random.choice(self.tiles)
+        others = [t for t in self.tiles if t is not target]
+        loads = [BufferLoad(target, (i, j)), BufferLoad(self.row, (i,)), *(BufferLoad(t, (i, j)) for t in others)]
+        body: Stmt = BufferStore(target, self._value(loads, (i, j)), (i, j))
+        if self.random.random() < 0.4:
+            other = BufferStore(target, self._value(loads, (i, j)), (i, j)) if self.random.random() < 0.5 else None
+            body = If(self._condition((i, j), loads), body, other)
+        return self._nest((i, self.rows), (j, self.columns), body)
+
+    def _row_loop(self) -> Stmt:
+        i = self._var("i")
+        loads: list[Expr] = [BufferLoad(self.row, (i,))]
+        body = BufferStore(self.row, self._value(loads, (i,)), (i,))
+        return _loop(i, self.rows, "parallel", body)
+
+    def _tile_op(self) -> Stmt:
+        first, second, third = self.random.sample(self.tiles, 3)
+        kind = self.random.choice(("copy", "reduce", "fill", "scan", "gemm"))
+        if kind == "copy":
+            return _op(Copy(full_region(first), full_region(second)))
+        if kind == "fill":
+            return _op(Fill(full_region(first), self._constant()))
+        if kind == "scan" and self.dtype.name != "float16":
+            name = self.random.choice(("sum", "max"))
+            return _op(
+                Scan(
+                    full_region(first), full_region(second), name, self.random.randrange(2), self.random.random() < 0.5
+                )
+            )
+        if kind == "gemm" and self.rows == self.columns and self.dtype.name in ("float32", "int32"):
+            return _op(
+                Gemm(
+                    full_region(first),
+                    full_region(second),
+                    full_region(third),
+                    transpose_a=self.random.random() < 0.5,
+                    transpose_b=self.random.random() < 0.5,
+                    clear_accum=self.random.random() < 0.5,
+                )
+            )
+        return self._reduce(clear=self.random.random() < 0.5)
+
+    def _reduce(self, clear: bool) -> Stmt:
+        kinds = ("max", "min", "absmax", "sum", "abssum") if self.dtype.is_float else ("max", "min", "sum", "bitxor")
+        source = full_region(self.tiles[0] if clear else self.random.choice(self.tiles))
+        return _op(Reduce(source, full_region(self.row), self.random.choice(kinds), 1, clear))
+
+    def _serial(self, depth: int) -> Stmt:
+        k = self._var("k")
+        kind = self.random.choice(("serial", "serial", "unroll"))
+        body = [self._statement(depth - 1) for _ in range(self.random.randint(1, 2))]
+        return _loop(k, self.random.choice((0, 1, 2, 3)), kind, Seq(tuple(body)))
+
+    def _branch(self, depth: int) -> Stmt:
+        condition = self._condition((self.bx, self.by), [])
+        other = self._statement(depth - 1) if self.random.random() < 0.5 else None
+        return If(condition, self._statement(depth - 1), other)
+
+    # Values
+
+    def _value(self, loads: list[Any], indices: tuple[Expr, ...], depth: int = 3) -> Expr:
+        choice = self.random.random()
+        if depth == 0 or choice < 0.2:
+            return self.random.choice([*loads, self._constant(), cast(self.random.choice(indices), self.dtype)])
+        if choice < 0.35:
+            condition = self._condition(indices, loads)
+            a, b = self._value(loads, indices, depth - 1), self._value(loads, indices, depth - 1)
+            return select(condition, a, b, lazy=self.random.random() < 0.5)
+        if choice < 0.45:
+            return unary("neg", self._value(loads, indices, depth - 1))
+        value = self._value(loads, indices, depth - 1)
+        if self.dtype.is_float and choice < 0.6:
+            return Call(self.random.choice(("abs", "floor", "ceil", "trunc")), (value,), self.dtype)
+        if not self.dtype.is_float and choice < 0.6:
+            op = self.random.choice(("floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr"))
+            amount = self.random.choice((1, 2, 3, 5, 7))
+            return binary(op, value, const(amount, self.dtype))
+        ops = ["add", "sub", "mul", "min", "max"]
+        if not self.dtype.is_float:
+            ops += ["bitand", "bitor", "bitxor"]
+        return binary(self.random.choice(ops), value, self._value(loads, indices, depth - 1))
+
+    def _condition(self, indices: tuple[Expr, ...], loads: list[Any]) -> Expr:
+        op = self.random.choice(("lt", "le", "gt", "ge", "eq", "ne"))
+        if loads and self.random.random() < 0.4:
+            left = binary(op, self.random.choice(loads), self._constant())
+        else:
+            modulus = self.random.choice((2, 3, 5))
+            left = binary(op, binary("floormod", self.random.choice(indices), modulus), self.random.randrange(modulus))
+        if self.random.random() < 0.25:
+            return binary(self.random.choice(("and", "or")), left, self._condition(indices, loads))
+        return left
+
+    def _constant(self) -> Expr:
+        value = self.random.choice((-3, -1, 0, 1, 2, 7))
+        return const(value / 2 if self.dtype.is_float else value, self.dtype)
+
+    # Places
+
+    def _load(self, tile: Buffer, tensor: Buffer) -> Stmt:
+        return _op(Copy(self._window(tensor), full_region(tile)))
+
+    def _window(self, tensor: Buffer) -> BufferRegion:
+        mins = (binary("mul", self.by, self.rows), binary("mul", self.bx, self.columns))
+        return BufferRegion(tensor, mins, as_shape((self.rows, self.columns)), (False, False))
+
+    def _row_window(self) -> BufferRegion:
+        mins = (self.bx, binary("mul", self.by, self.rows))
+        return BufferRegion(self.r, mins, as_shape((1, self.rows)), (True, False))
+
+    def _nest(self, outer: tuple[Var, int], inner: tuple[Var, int], body: Stmt) -> Stmt:
+        return _loop(outer[0], outer[1], "parallel", _loop(inner[0], inner[1], "parallel", body))
+
+    def _var(self, name: str) -> Var:
+        self.count += 1
+        return Var(f"{name}{self.count}")
+
+    def _scope(self) -> str:
+        return self.random.choice(("shared", "fragment"))
+
+
+def _loop(var: Var, extent: int, kind: str, body: Stmt) -> Stmt:
+    return For(var, const(0, "int32"), const(extent, "int32"), kind, body)
+
+
+def _op(op: TileOp) -> Stmt:
+    op.check()
+    return TileOpStmt(op)
