@@ -11,6 +11,7 @@ from tile_core.transform import (
     LayoutInference,
     LegalizeNegativeIndex,
     LegalizeSafeMemoryAccess,
+    LoopUnswitching,
     LowerThreadCode,
     LowerTileOp,
     MakePackedAPI,
@@ -55,14 +56,15 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             LayoutInference,
             PipelinePlanning,
             SerializePipelines,
-            # Loops and physical indices
+            # Loops and physical indices; one thread a block
             LowerTileOp,
             ApplyLayouts,
-            LegalizeSafeMemoryAccess,
-            TightenLoopBounds,
-            # One thread a block, vectors: THREAD
-            LowerParallelLoops,
             LowerThreadCode,
+            LegalizeSafeMemoryAccess,
+            LoopUnswitching,
+            TightenLoopBounds,
+            # Order and vectors: THREAD
+            LowerParallelLoops,
             Simplify,
             # Addresses: FLAT
             FlattenBuffer,

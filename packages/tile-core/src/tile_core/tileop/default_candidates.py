@@ -33,7 +33,7 @@ from ..ir import (
     seq,
 )
 from .atomic import ATOMIC_KINDS, AtomicUpdate
-from .candidate import Candidate, LowerContext
+from .candidate import Candidate, Declined, Facts, LowerContext, Ok
 from .copy import Copy
 from .fill import Fill
 from .gemm import Gemm
@@ -72,6 +72,9 @@ class CopyLoops(Candidate):
     op = Copy
     name = "loops"
 
+    def legal(self, op: Copy, facts: Facts) -> Ok | Declined:
+        return Ok(max(_count(op.src), _count(op.dst)))
+
     def lower(self, op: Copy, context: LowerContext) -> Stmt:
         extents = _loop_extents(op.dst, op.src)
 
@@ -88,6 +91,9 @@ class FillLoops(Candidate):
     op = Fill
     name = "loops"
 
+    def legal(self, op: Fill, facts: Facts) -> Ok | Declined:
+        return Ok(_count(op.dst))
+
     def lower(self, op: Fill, context: LowerContext) -> Stmt:
         value = cast(op.value, op.dst.dtype)
         return parallel_nest(
@@ -100,6 +106,9 @@ class GemmLoops(Candidate):
 
     op = Gemm
     name = "loops"
+
+    def legal(self, op: Gemm, facts: Facts) -> Ok | Declined:
+        return Ok(op.m * op.n * op.k)
 
     def lower(self, op: Gemm, context: LowerContext) -> Stmt:
         wide = accumulator_dtype(op.c.dtype)
@@ -143,6 +152,9 @@ class ReduceLoops(Candidate):
 
     op = Reduce
     name = "loops"
+
+    def legal(self, op: Reduce, facts: Facts) -> Ok | Declined:
+        return Ok(_count(op.src))
 
     def lower(self, op: Reduce, context: LowerContext) -> Stmt:
         wide = accumulator_dtype(op.dst.dtype)
@@ -190,6 +202,9 @@ class ScanLoops(Candidate):
     op = Scan
     name = "loops"
 
+    def legal(self, op: Scan, facts: Facts) -> Ok | Declined:
+        return Ok(_count(op.src))
+
     def lower(self, op: Scan, context: LowerContext) -> Stmt:
         wide = accumulator_dtype(op.dst.dtype)
         source = op.src.tile_extents()
@@ -219,6 +234,9 @@ class AtomicLoops(Candidate):
 
     op = AtomicUpdate
     name = "loops"
+
+    def legal(self, op: AtomicUpdate, facts: Facts) -> Ok | Declined:
+        return Ok(_count(op.dst))
 
     def lower(self, op: AtomicUpdate, context: LowerContext) -> Stmt:
         region = op.value if isinstance(op.value, BufferRegion) else None
@@ -312,6 +330,14 @@ def _loop_extents(first: BufferRegion, second: BufferRegion | None = None) -> tu
         return extents
     other = _without_unit_extents(second)
     return tuple(b if isinstance(b, IntImm) else a for a, b in zip(extents, other))
+
+
+def _count(region: BufferRegion) -> float:
+    """Elements of a region: the clocks of a loop that takes one for each; symbolic extents count as 1."""
+    count = 1.0
+    for extent in region.extents:
+        count *= extent.value if isinstance(extent, IntImm) else 1
+    return count
 
 
 def _without_unit_extents(region: BufferRegion) -> tuple[Expr, ...]:

@@ -4,6 +4,8 @@ from .base import Pass, PassContext, Rewriter, find_pass, passes, register_pass
 from .bind_target import BindTarget
 from .flatten_buffer import FlattenBuffer
 from .legalize_safe_memory_access import LegalizeSafeMemoryAccess
+from .loop_unswitching import LoopUnswitching
+from .lower_thread_code import LowerThreadCode
 from .make_packed_api import MakePackedAPI
 from .manager import Pipeline
 from .options import Option, Options, declare_option, declared_options
@@ -18,6 +20,8 @@ __all__ = [
     "BindTarget",
     "FlattenBuffer",
     "LegalizeSafeMemoryAccess",
+    "LoopUnswitching",
+    "LowerThreadCode",
     "MakePackedAPI",
     "Option",
     "Options",

@@ -98,7 +98,7 @@ class _Flatten(ScopedRewriter):
             # The parameter itself stays as the host sees it.
             new = Buffer(
                 buffer.name,
-                (widened(size, dtype),),
+                (size if dtype is INT64 else cast(size, dtype),),
                 buffer.dtype,
                 buffer.scope,
                 data=buffer,
@@ -113,7 +113,7 @@ class _Flatten(ScopedRewriter):
             data = None if buffer.data is None else self.flatten(buffer.data)
             new = Buffer(
                 buffer.name,
-                (size,),
+                (cast(size, dtype),),
                 buffer.dtype,
                 buffer.scope,
                 (),
@@ -188,13 +188,14 @@ _ARITHMETIC = ("add", "sub", "mul", "min", "max", "floordiv", "floormod", "trunc
 
 
 def _elements(buffer: Buffer) -> Expr:
-    """How many elements a buffer spans: one more than its largest index."""
+    """How many elements a buffer spans, one more than its largest index, as a 64-bit number."""
+    shape = [widened(extent, INT64) for extent in buffer.shape]
     if not buffer.strides:
-        size: Expr = const(1, "int32")
-        for extent in buffer.shape:
+        size: Expr = const(1, INT64)
+        for extent in shape:
             size = extent if isinstance(size, IntImm) and size.value == 1 else binary("mul", size, extent)
         return size
-    last: Expr = const(1, "int32")
-    for extent, stride in zip(buffer.shape, buffer.strides):
-        last = binary("add", last, binary("mul", binary("sub", extent, 1), stride))
+    last: Expr = const(1, INT64)
+    for extent, stride in zip(shape, buffer.strides):
+        last = binary("add", last, binary("mul", binary("sub", extent, 1), widened(stride, INT64)))
     return last

@@ -1,25 +1,19 @@
 """TightenLoopBounds: a guard that holds for a first or last part of a loop becomes the loop's bounds.
 
 Needs PIPED, leaves the form as it is. ``for i < 128: if base + i < M: store`` becomes ``for i < min(128, max(M -
-base, 0)): store``; a loop over ``select(base + i < M, load, 0)`` becomes two loops, one that loads and one that
-stores zeros. What is left inside has no per-element predicate, so it becomes whole vectors. A condition that does not
-depend on the loop leaves it.
-
-Splitting and clamping keep the order of the iterations that remain, so serial loops are treated like parallel ones.
+base, 0)): store``. What is left inside has no predicate for each element, so it becomes whole vectors. A condition
+that does not depend on the loop leaves it. Clamping keeps the order of the iterations that remain, so serial loops
+are treated like parallel ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ..ir import (
     Binary,
-    Bind,
     Block,
     Break,
-    Buffer,
-    BufferLoad,
     Continue,
     Expr,
     For,
@@ -27,27 +21,21 @@ from ..ir import (
     IntImm,
     PrimFunc,
     Rewriter,
-    Select,
     Seq,
     Stmt,
-    Var,
     binary,
     cast,
     const,
     seq,
-    substitute,
     walk,
 )
 from ..ir.structural import structural_equal
 from .base import Pass, PassContext, register_pass
 from .linear import is_zero, linear_in, mentioned_vars
+from .loop_unswitching import bound_symbols
 from .scoped import conjuncts, is_index
 
 __all__ = ["TightenLoopBounds"]
-
-# A split doubles the body; larger ones keep their predicates.
-_LARGEST_BODY = 400
-_MOST_SPLITS = 2
 
 
 @register_pass("TightenLoopBounds", needs="PIPED..THREAD", leaves="same")
@@ -75,8 +63,7 @@ class _Tighten(Rewriter):
         if loop.step is not None or _leaves_early(body):
             return loop
         outer, loop = _clamp(loop)
-        new: Stmt = _split(loop, _MOST_SPLITS)
-        return new if outer is None else If(outer, new, span=node.span)
+        return loop if outer is None else If(outer, loop, span=node.span)
 
 
 def _clamp(loop: For) -> tuple[Expr | None, For]:
@@ -88,7 +75,7 @@ def _clamp(loop: For) -> tuple[Expr | None, For]:
     outer: list[Expr] = []
     kept: list[Expr] = []
     low, high = const(0, loop.extent.dtype), loop.extent
-    variant = _bound_inside(loop.body)
+    variant = bound_symbols(loop.body)
     for condition in guard:
         if not is_index(condition) or variant & mentioned_vars(condition):
             kept.append(condition)
@@ -134,94 +121,6 @@ def _common_guard(body: Stmt) -> tuple[list[Expr], Stmt]:
     return [], body
 
 
-def _split(loop: For, splits: int) -> Stmt:
-    """The loop cut where the condition of a lazy select changes, so that each part has one of its values."""
-    if splits == 0:
-        return loop
-    threshold = _select_threshold(loop)
-    if threshold is None:
-        return loop
-    extent = loop.extent
-    trip = binary("max", binary("min", threshold.trip, extent), const(0, extent.dtype))
-    point = Var(f"{loop.var.name}_split", extent.dtype)
-    first_holds = not threshold.rising
-    parts: list[Stmt] = [Bind(point, trip, span=loop.span)]
-    for low, count, holds in ((None, point, first_holds), (point, binary("sub", extent, point), not first_holds)):
-        body = _decide(loop.body, threshold.condition, holds)
-        low_bound = loop.min if low is None else _sum(loop.min, low)
-        var = loop.var if low is None else Var(loop.var.name, loop.var.dtype)
-        if low is not None:
-            body = substitute(body, {loop.var: var})
-            body = _fresh_binders(body)
-        part = loop.with_(var=var, min=low_bound, extent=count, body=body)
-        parts.append(_split(part, splits - 1))
-    return Seq(tuple(parts))
-
-
-def _select_threshold(loop: For) -> _Threshold | None:
-    """The condition of a lazy select round a load from a global tensor that changes once over the loop.
-
-    A select between values is one blend instruction, which is cheaper than two loops.
-    """
-    size = 0
-    found: _Threshold | None = None
-    variant: set[Any] | None = None
-    for item in walk(loop.body):
-        size += 1
-        if size > _LARGEST_BODY:
-            return None
-        if found is not None or not (isinstance(item, Select) and item.lazy and _reads_tensor(item)):
-            continue
-        for condition in conjuncts(item.condition):
-            if not is_index(condition):
-                continue
-            variant = _bound_inside(loop.body) if variant is None else variant
-            names = mentioned_vars(condition)
-            if loop.var not in names or names & variant:
-                continue
-            threshold = _threshold(condition, loop)
-            if threshold is not None and threshold.trip is not loop.extent:
-                found = threshold
-                break
-    return found
-
-
-def _reads_tensor(node: Select) -> bool:
-    return any(isinstance(item, BufferLoad) and item.buffer.memory.level == "device" for item in walk(node))
-
-
-def _decide(body: Stmt, condition: Expr, holds: bool) -> Stmt:
-    return _Decide(condition, holds).rewrite(body)
-
-
-class _Decide(Rewriter):
-    """Replaces one condition by its value in conditions of selects and branches."""
-
-    def __init__(self, condition: Expr, holds: bool) -> None:
-        super().__init__()
-        self.condition = condition
-        self.holds = holds
-
-    def _remaining(self, condition: Expr) -> Expr | None:
-        """The condition without the known one; None where it is known to fail."""
-        parts = conjuncts(condition)
-        left = [p for p in parts if not structural_equal(p, self.condition)]
-        if len(left) == len(parts):
-            return condition
-        if not self.holds:
-            return None
-        return _conjunction(left) if left else const(True, "bool")
-
-    def rewrite_Select(self, node: Select) -> Expr:
-        condition = self._remaining(node.condition)
-        if condition is None:
-            return self.rewrite(node.false_value)
-        if isinstance(condition, IntImm) and condition.value:
-            return self.rewrite(node.true_value)
-        new = self.rewrite_children(node)
-        return new if condition is node.condition else new.with_(condition=condition)
-
-
 def _threshold(condition: Expr, loop: For) -> _Threshold | None:
     """Where `condition` changes over the loop; a trip that is the loop's own extent says that it does not change at
     all."""
@@ -250,25 +149,6 @@ def _threshold(condition: Expr, loop: For) -> _Threshold | None:
 
 def _clip(bound: Expr, extent: Expr) -> Expr:
     return binary("max", binary("min", bound, cast(extent, bound.dtype)), const(0, bound.dtype))
-
-
-def _bound_inside(body: Stmt) -> set[Any]:
-    """Variables and buffers that the body itself introduces."""
-    found: dict[Any, None] = {}
-    for item in walk(body):
-        for field in item.FIELDS:
-            if field.kind == "binder":
-                value = getattr(item, field.name)
-                found.update(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
-    return set(found)
-
-
-def _fresh_binders(body: Stmt) -> Stmt:
-    """A copy of a statement whose own variables and buffers are new ones, so that nothing is declared twice."""
-    own = _bound_inside(body)
-    variables = {v: v.with_() for v in own if isinstance(v, Var)}
-    buffers = {b: b.with_() for b in own if isinstance(b, Buffer)}
-    return substitute(body, variables, buffers) if own else body
 
 
 def _leaves_early(body: Stmt) -> bool:

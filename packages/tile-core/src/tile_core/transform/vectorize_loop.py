@@ -97,14 +97,15 @@ def _strips(loop: For, lanes: int) -> Stmt | None:
             parts.append(_rest(loop, lanes, const(whole * lanes, extent.dtype), const(rest, INT32)))
         return None if any(p is None for p in parts) else seq(*parts)
     # A negative extent means no iterations; truncdiv and truncmod by W then give at most 0 for both parts.
-    total = Var(f"{loop.var.name}_count", extent.dtype)
+    total = extent if isinstance(extent, Var) else Var(f"{loop.var.name}_count", extent.dtype)
     rest = Var(f"{loop.var.name}_rest", INT32)
     main = _whole(loop, lanes, binary("truncdiv", total, lanes))
     tail = _rest(loop, lanes, binary("sub", total, cast(rest, total.dtype)), rest)
     if main is None or tail is None:
         return None
     guarded = If(binary("gt", rest, 0), tail)
-    return seq(Bind(total, extent), main, Bind(rest, cast(binary("truncmod", total, lanes), INT32)), guarded)
+    count = None if total is extent else Bind(total, extent)
+    return seq(count, main, Bind(rest, cast(binary("truncmod", total, lanes), INT32)), guarded)
 
 
 def _whole(loop: For, lanes: int, count: Expr) -> Stmt | None:

@@ -26,7 +26,8 @@ class TileCopy(Candidate):
     name = "tile_copy"
 
     def legal(self, op: Copy, facts: Facts) -> Ok | Declined:
-        return Ok(0.5)
+        loops = CopyLoops().legal(op, facts)
+        return Ok(loops.cost / 4) if isinstance(loops, Ok) else loops
 
     def lower(self, op: Copy, context: LowerContext) -> Stmt:
         layout = context.layouts.get(op.dst.buffer)
