@@ -23,7 +23,9 @@ __all__ = [
     "Backend",
     "Command",
     "ExecutionBackend",
+    "InstrumentSpec",
     "Ok",
+    "PassExtension",
     "Reason",
     "Runtime",
     "resolve",
@@ -147,7 +149,7 @@ class ExecutionBackend:
 
     Args:
         name: entry-point name, what `execution_backend=` takes.
-        targets: target kinds.
+        targets: target kinds, or ``("*",)`` for any whose backend builds `files`.
         available: ``"module:function"``, () → Ok | Reason.
         build: ``"module:function"``, (Artifact) → callable(*args).
         files: names of the files that a cached artifact must hold.
@@ -182,6 +184,51 @@ class Command:
     summary: str
     run: str
     replaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if ":" not in self.run:
+            raise ValueError(f"command {self.name}: run must be 'module:function', found {self.run!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class PassExtension:
+    """A third party's pass and its place in backends' pipelines.
+
+    Args:
+        name: entry-point name.
+        api: PLUGIN_API that it was built for.
+        after: name of the pass that it follows; a pipeline without that pass is left alone.
+        make: ``"module:Class"`` of the pass.
+        kinds: target kinds it is for; () for all.
+    """
+
+    name: str
+    api: tuple[int, int]
+    after: str
+    make: str
+    kinds: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if ":" not in self.make:
+            raise ValueError(f"pass {self.name}: make must be 'module:Class', found {self.make!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class InstrumentSpec:
+    """A tool that watches passes: `make` is ``"module:function"``, () → an instrument, or None when it is not wanted.
+
+    An instrument may define ``before_pass(pass_, module)`` and ``after_pass(pass_, module, seconds)``.
+    """
+
+    name: str
+    api: tuple[int, int]
+    make: str
+    replaces: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if ":" not in self.make:
+            raise ValueError(f"instrument {self.name}: make must be 'module:function', found {self.make!r}")
 
 
 @runtime_checkable
