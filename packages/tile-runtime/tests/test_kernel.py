@@ -97,18 +97,21 @@ def test_a_library_kept_as_a_path_is_exported(tmp_path):
 @pytest.mark.parametrize(
     ("act", "text"),
     [
-        (lambda k: k.show_source("all"), "error[E-SOURCE]: show_source: which='all'\n   allowed: kernel, host, both"),
+        (
+            lambda k: k.show_source("all"),
+            "error[E-KERNEL-SOURCE]: show_source: which='all'\n   allowed: kernel, host, both",
+        ),
         (
             lambda k: k.export_sources(),
-            "error[E-SOURCE]: export_sources: no path given\n  help: pass kernel_path, host_path or both",
+            "error[E-KERNEL-SOURCE]: export_sources: no path given\n  help: pass kernel_path, host_path or both",
         ),
         (
             lambda k: k.get_host_source(),
-            "error[E-SOURCE]: scale: there is no host source for cpu -isa=avx2\n   sources: kernel.a, kernel.b",
+            "error[E-KERNEL-SOURCE]: scale: there is no host source for cpu -isa=avx2\n   sources: kernel.a, kernel.b",
         ),
         (
             lambda k: k.export_library("x"),
-            "error[E-SOURCE]: scale: there is no library for cpu -isa=avx2\n   binaries: none",
+            "error[E-KERNEL-SOURCE]: scale: there is no library for cpu -isa=avx2\n   binaries: none",
         ),
     ],
 )

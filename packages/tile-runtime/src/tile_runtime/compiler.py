@@ -20,7 +20,7 @@ from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact, Backend, ExecutionBackend, resolve
 from tile_core.settings import settings
 from tile_core.target import Target
-from tile_core.transform.base import PassContext, passes
+from tile_core.transform.base import PassContext
 from tile_core.transform.options import Options
 
 from .__about__ import __version__
@@ -87,7 +87,7 @@ class _Request:
         return _kernels.get_or_make(key, lambda: self._from_disk_or_compiled(key, cache_key(base)))
 
     def lowered(self, times: dict[str, float]) -> Artifact:
-        pipeline = resolve(self.backend.pipeline)(self.target, self.options)
+        pipeline = registry.pipeline(self.backend, self.target, self.options)
         context = PassContext(self.target, self.options, registry.instruments(), self.backend)
         module = IRModule((self.function,))
         seconds: dict[str, float] = {}
@@ -198,7 +198,7 @@ class _Request:
         """Top-level modules whose code takes part: core, backend, execution backend, and whoever brings a pass or an
         op."""
         modules = {"tile_core", "tile_runtime", _top(self.backend.pipeline), _top(self.execution.build)}
-        modules |= {_top(pass_.__module__) for pass_ in passes().values()}
+        modules |= {_top(r.value) for r in registry.records("tile.passes") if r.state in ("listed", "ready")}
         modules |= {_top(type(node.op).__module__) for node in walk(self.function.body) if isinstance(node, TileOpStmt)}
         return sorted(modules)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "choice_text"]
 
-declare_codes({"E-SOURCE": "a kernel has no source or library of the kind asked for"})
+declare_codes({"E-KERNEL-SOURCE": "a kernel has no source or library of the kind asked for"})
 
 
 class Kernel:
@@ -119,7 +119,9 @@ class Kernel:
             OptionError: neither path is given.
         """
         if kernel_path is None and host_path is None:
-            raise OptionError("E-SOURCE", "export_sources: no path given", help="pass kernel_path, host_path or both")
+            raise OptionError(
+                "E-KERNEL-SOURCE", "export_sources: no path given", help="pass kernel_path, host_path or both"
+            )
         for kind, path in (("kernel", kernel_path), ("host", host_path)):
             if path is not None:
                 _write(path, self._source(kind).encode())
@@ -135,7 +137,7 @@ class Kernel:
                 _write(path, content if isinstance(content, bytes) else Path(content).read_bytes())
                 return
         raise OptionError(
-            "E-SOURCE",
+            "E-KERNEL-SOURCE",
             f"{self.name}: there is no library for {self.target}",
             facts=(f"binaries: {', '.join(self.artifact.binaries) or 'none'}",),
         )
@@ -166,14 +168,16 @@ class Kernel:
         if len(sources) == 1:
             return next(iter(sources.values()))
         raise OptionError(
-            "E-SOURCE",
+            "E-KERNEL-SOURCE",
             f"{self.name}: there is no {kind} source for {self.target}",
             facts=(f"sources: {', '.join(sources) or 'none'}",),
         )
 
     def _kinds(self, which: str) -> tuple[str, ...]:
         if which not in ("kernel", "host", "both"):
-            raise OptionError("E-SOURCE", f"show_source: which={which!r}", facts=("allowed: kernel, host, both",))
+            raise OptionError(
+                "E-KERNEL-SOURCE", f"show_source: which={which!r}", facts=("allowed: kernel, host, both",)
+            )
         if which == "both" and len(self.artifact.sources) == 1:
             return ("kernel",)
         return ("kernel", "host") if which == "both" else (which,)
