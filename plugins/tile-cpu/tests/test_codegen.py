@@ -1,4 +1,4 @@
-"""Generated C++ computes what the interpreter computes: every operator, conversion and math function, scalar and
+"""Generated C++ computes what the interpreter computes: every operator, conversion and math function.
 vector.
 
 One kernel for each element type holds all its expressions, since compiling is what costs.

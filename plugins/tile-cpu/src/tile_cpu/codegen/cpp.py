@@ -11,6 +11,7 @@ from tile_core.codegen import CPrinter
 from tile_core.dtypes import DType
 from tile_core.errors import InternalError
 from tile_core.ir import (
+    BINARY_OPERATORS,
     AccessPtr,
     Assert,
     Binary,
@@ -41,6 +42,18 @@ __all__ = ["CpuKernelPrinter"]
 
 # Buffers up to this many bytes are plain arrays on the stack, which the compiler can keep in registers.
 _STACK_BYTES = 64
+
+# Operators that are functions of tile.h; they take scalars and vectors alike.
+_FUNCTIONS = {
+    "min": "minimum",
+    "max": "maximum",
+    "floordiv": "floordiv",
+    "floormod": "floormod",
+    "truncdiv": "truncdiv",
+    "truncmod": "truncmod",
+    "shl": "shift_left",
+    "shr": "shift_right",
+}
 
 
 class CpuKernelPrinter(CPrinter):
@@ -202,11 +215,19 @@ class CpuKernelPrinter(CPrinter):
         value, name = self.expr(node.value), self.name(node.var)
         return f"[&]({ctype} {name}) {{ return {self.expr(node.body)}; }}({value})"
 
+    def expr_IntImm(self, node: IntImm) -> str:
+        # A literal's suffix names `long long`, which is not int64_t everywhere, and templates see the difference.
+        text = super().expr_IntImm(node)
+        return f"{self.type_name(node.dtype)}({text})" if node.dtype.bits == 64 and node.dtype.is_int else text
+
     # Operators: the C ones where their meaning is the IR's, else functions of tile.h that take scalars and
     # vectors alike.
 
     def _is_infix(self, node: Binary) -> bool:
-        if node.dtype.lanes > 1 and node.op in ("and", "or"):
+        if node.op in ("shl", "shr") or (node.dtype.lanes > 1 and node.op in ("and", "or")):
+            return False
+        # C computes narrow integers as int; the language wraps after every operation.
+        if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
             return False
         return super()._is_infix(node)
 
@@ -214,18 +235,19 @@ class CpuKernelPrinter(CPrinter):
         a, b = self.expr(node.a), self.expr(node.b)
         if node.op in ("and", "or"):
             return f"({a} {'&' if node.op == 'and' else '|'} {b})"
-        if node.op in ("truncdiv", "truncmod") and node.dtype.lanes == 1 and node.dtype.is_int:
+        if node.op in ("truncdiv", "truncmod") and node.dtype.lanes == 1 and node.dtype.bits >= 32:
             return super().binary_call(node)
-        return f"tile::{node.op}({a}, {b})"
+        name = _FUNCTIONS.get(node.op)
+        text = f"tile::{name}({a}, {b})" if name else f"({a} {BINARY_OPERATORS[node.op][0]} {b})"
+        if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
+            return f"({self.type_name(node.dtype)}){text}"
+        return text
 
     def expr_Unary(self, node: Unary) -> str:
-        if node.op == "neg" and node.dtype.is_int and node.dtype.bits < 32:
-            return (
-                f"(({self.type_name(node.dtype)})(-{self.expr(node.a)}))"
-                if node.dtype.lanes == 1
-                else super().expr_Unary(node)
-            )
-        return super().expr_Unary(node)
+        text = super().expr_Unary(node)
+        if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
+            return f"({self.type_name(node.dtype)}){text}"
+        return text
 
     def expr_Cast(self, node: Cast) -> str:
         value, source, to = self.expr(node.value), node.value.dtype, node.dtype
