@@ -40,6 +40,7 @@ class CleanEnvironment:
         """pip without an index: what is not a wheel of ours must be in the environment already."""
         command = [sys.executable, "-m", "pip", "--python", self.python, "--disable-pip-version-check", *arguments]
         variables = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
+        variables["PIP_CONFIG_FILE"] = os.devnull
         done = subprocess.run(command, cwd=self.outside, env=variables, capture_output=True, text=True, timeout=300)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
@@ -74,9 +75,7 @@ class CleanEnvironment:
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Distribution name → its wheel, built by hatchling; all in one folder."""
     out = tmp_path_factory.mktemp("wheels")
-    for distribution in distributions():
-        build_wheel(distribution.folder, out)
-    return {d.name: out / f"{d.module}-{d.version}-py3-none-any.whl" for d in distributions()}
+    return {d.name: built(d.folder, out) for d in distributions()}
 
 
 @pytest.fixture(scope="session")
@@ -135,20 +134,20 @@ def make_wheel(tmp_path) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def acme_wheel(tmp_path_factory) -> Path:
     """The third-party backend beside this file, built from a copy outside the tree."""
-    out = tmp_path_factory.mktemp("acme")
-    build_wheel(ROOT / "integration_tests" / "packaging" / "acme_backend", out)
-    (wheel,) = out.glob("*.whl")
-    return wheel
+    return built(ROOT / "integration_tests" / "packaging" / "acme_backend", tmp_path_factory.mktemp("acme"))
 
 
-def build_wheel(folder: Path, out: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def build_wheel() -> Callable[[Path, Path], Path]:
+    """Build the distribution in a folder; returns its wheel in the other."""
+    return built
+
+
+def built(folder: Path, out: Path) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    return out / Path(done.stdout.split()[-1]).name
 
 
 def record_hash(text: str) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tile_core.plugin.api import PLUGIN_API
-
 if TYPE_CHECKING:
     from .jit import JitFunction
     from .kernel import Kernel
@@ -20,7 +18,7 @@ class TileRuntime:
     """Compiles, caches and calls kernels. Nothing is imported before it is used."""
 
     name: str = "tile_runtime"
-    api: tuple[int, int] = PLUGIN_API
+    api: tuple[int, int] = (1, 0)  # what this was built for, not what the installed core has
     replaces: tuple[str, ...] = ()
 
     def jit(self, function: Any, options: Mapping[str, Any]) -> JitFunction:

@@ -1,12 +1,12 @@
 """The CPU backend's declaration: everything is named by dotted strings, so that reading it loads no compiler."""
 
-from tile_core.plugin.api import PLUGIN_API, Backend
+from tile_core.plugin.api import Backend
 
 __all__ = ["BACKEND"]
 
 BACKEND = Backend(
     name="cpu",
-    api=PLUGIN_API,
+    api=(1, 0),  # what this was built for, not what the installed core has
     kinds=("cpu",),
     resolve_target="tile_cpu.target:resolve_target",
     detect="tile_cpu.target:detect",

@@ -19,7 +19,7 @@ from typing import Any
 
 from tile_core.errors import InternalError, ToolchainError, declare_codes
 from tile_core.ffi import load_module
-from tile_core.plugin.api import PLUGIN_API, Artifact, ExecutionBackend, Ok, Reason
+from tile_core.plugin.api import Artifact, ExecutionBackend, Ok, Reason
 
 from ..arguments import argument_error, refused_argument
 from ..signature import Signature
@@ -31,7 +31,7 @@ LIBRARY = "kernel.so"
 
 TVM_FFI = ExecutionBackend(
     name="tvm_ffi",
-    api=PLUGIN_API,
+    api=(1, 0),  # what this was built for, not what the installed core has
     targets=("*",),  # any backend whose toolchain gives a library with the entry
     available="tile_runtime.backends.tvm_ffi:available",
     build="tile_runtime.backends.tvm_ffi:build",
