@@ -144,10 +144,12 @@ def build_wheel() -> Callable[[Path, Path], Path]:
 
 
 def built(folder: Path, out: Path) -> Path:
+    before = set(out.glob("*.whl"))
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    return out / Path(done.stdout.split()[-1]).name
+    (wheel,) = set(out.glob("*.whl")) - before
+    return wheel
 
 
 def record_hash(text: str) -> str:
