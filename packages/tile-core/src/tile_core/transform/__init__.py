@@ -1,11 +1,14 @@
 """Passes and what runs them. One pass, one file; a pipeline is a list of these names."""
 
+from .apply_layouts import ApplyLayouts
 from .base import Pass, PassContext, Rewriter, find_pass, passes, register_pass
 from .bind_target import BindTarget
 from .flatten_buffer import FlattenBuffer
+from .layout_inference import LayoutInference
 from .legalize_safe_memory_access import LegalizeSafeMemoryAccess
 from .loop_unswitching import LoopUnswitching
 from .lower_thread_code import LowerThreadCode
+from .lower_tile_op import LowerTileOp
 from .make_packed_api import MakePackedAPI
 from .manager import Pipeline
 from .options import Option, Options, declare_option, declared_options
@@ -17,11 +20,14 @@ from .tighten_loop_bounds import TightenLoopBounds
 from .vectorize_loop import VectorizeLoop
 
 __all__ = [
+    "ApplyLayouts",
     "BindTarget",
     "FlattenBuffer",
+    "LayoutInference",
     "LegalizeSafeMemoryAccess",
     "LoopUnswitching",
     "LowerThreadCode",
+    "LowerTileOp",
     "MakePackedAPI",
     "Option",
     "Options",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..arith import Prover
@@ -52,6 +52,7 @@ class LayoutInference(Pass):
         problem.visit(function.body)
         layouts = problem.solve()
         context.solver_queries += prover.solver_queries
+        problem.report()
         taken = {id(use.stmt): use.candidate.name for use in problem.uses}
         return _Annotate(layouts, taken).rewrite(function)
 
@@ -63,6 +64,7 @@ class _Use:
     stmt: TileOpStmt
     ranked: list[tuple[Candidate, float]]
     position: int = 0
+    given_up: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def candidate(self) -> Candidate:
@@ -103,6 +105,7 @@ class _Problem(Visitor):
         self.buffers: list[Buffer] = []
         self.fixed: dict[Buffer, list[_Demand]] = {}
         self.users: dict[Buffer, list[_Use]] = {}
+        self.reason = ""
 
     # Collecting
 
@@ -169,6 +172,7 @@ class _Problem(Visitor):
             demoted, layouts = self._attempt()
             if demoted is None:
                 break
+            demoted.given_up.append((demoted.candidate.name, self.reason))
             demoted.position += 1
         return {b: layouts[b].layout if b in layouts else plain_layout(b) for b in self.buffers}
 
@@ -213,10 +217,21 @@ class _Problem(Visitor):
             return None
         if demand.strength != "strict" or held.layout == demand.layout:
             return None
+        self.reason = f"{held.label} and {demand.label} need different layouts of {buffer.name}"
         losers = [d.use for d in (held, demand) if d.use is not None and d.use.value < math.inf]
         if not losers:
             raise _conflict(buffer, held, demand)
         return min(losers, key=lambda use: use.value)
+
+    def report(self) -> None:
+        """Corrects what `explain()` shows for the ops that had to give way."""
+        demoted = {use.stmt.op: use for use in self.uses if use.given_up}
+        for choice in self.context.choices:
+            use = demoted.get(choice.op)
+            if use is not None:
+                choice.taken, choice.cost = use.candidate.name, use.ranked[use.position][1]
+                names = {name for name, _ in use.given_up} | {choice.taken}
+                choice.considered = [*use.given_up, *(c for c in choice.considered if c[0] not in names)]
 
 
 class _Annotate(Rewriter):

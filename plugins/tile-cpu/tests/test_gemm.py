@@ -1,0 +1,133 @@
+"""Gemm on the CPU: which candidate is taken, how its tiles lie, and what comes out."""
+
+import pytest
+
+from tile_core.errors import CompileError
+from tile_core.ir import Block, Call, walk
+
+
+def gemm(
+    b="B_shared", b_shape="(16, 32)", b_slice="ko * 16:ko * 16 + 16, bx * 32:bx * 32 + 32", options="", dtype="float32"
+):
+    bt = "(N, K)" if b_shape == "(32, 16)" else "(K, N)"
+    return f"""
+        @T.prim_func
+        def main(A: T.Buffer((M, K), T.{dtype}), B: T.Buffer({bt}, T.{dtype}), C: T.Buffer((M, N), T.float32)):
+            M = T.size_var(T.int32)
+            N = T.size_var(T.int32)
+            K = T.size_var(T.int32)
+            with T.Kernel((N + 31) // 32, (M + 31) // 32) as (bx, by):
+                A_shared = T.alloc_buffer((32, 16), T.{dtype}, scope="shared")
+                B_shared = T.alloc_buffer({b_shape}, T.{dtype}, scope="shared")
+                C_local = T.alloc_buffer((32, 32), T.float32, scope="fragment")
+                T.fill(C_local, value=T.float32(0.0))
+                for ko in T.Pipelined((K + 15) // 16, num_stages=2):
+                    T.copy(A[by * 32:by * 32 + 32, ko * 16:ko * 16 + 16], A_shared)
+                    T.copy(B[{b_slice}], B_shared)
+                    T.gemm(A_shared, B_shared, C_local{options})
+                T.copy(C_local, C[by * 32:by * 32 + 32, bx * 32:bx * 32 + 32])
+    """
+
+
+TRANSPOSED = {
+    "b_shape": "(32, 16)",
+    "b_slice": "bx * 32:bx * 32 + 32, ko * 16:ko * 16 + 16",
+    "options": ", transpose_b=True",
+}
+
+
+def layouts(lowered):
+    found = {}
+    for node in walk(lowered.after["LayoutInference"].body):
+        if isinstance(node, Block):
+            found.update({b.name: layout for b, layout in node.annotation("layouts", ())})
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, TRANSPOSED], ids=["B", "B transposed"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (32, 32, 16), (31, 33, 15), (65, 70, 50)], ids=str)
+def test_every_step_computes_the_same_product(lowered, options, sizes):
+    lowered(gemm(**options)).check(dict(zip("MNK", sizes)))
+
+
+def test_the_micro_kernel_is_taken(lowered):
+    assert ("gemm", "micro_kernel") in lowered(gemm()).taken
+
+
+def test_a_transposed_operand_is_stored_transposed(lowered):
+    result = lowered(gemm(**TRANSPOSED))
+    assert layouts(result)["B_shared"].image == (16, 32)
+    calls = [n.op for n in walk(result.after["VectorizeLoop"].body) if isinstance(n, Call)]
+    assert "cpu.copy_transposed" in calls
+
+
+def test_rows_that_would_alias_are_padded(lowered):
+    text = gemm().replace("(32, 16), T.float32, scope", "(32, 1024), T.float32, scope")
+    text = text.replace("(16, 32), T.float32, scope", "(1024, 32), T.float32, scope").replace("16", "1024")
+    assert layouts(lowered(text))["A_shared"].image == (32, 1040)
+
+
+def test_types_that_the_micro_kernel_lacks_run_as_loops(lowered):
+    result = lowered(gemm(dtype="float8_e4m3fn"))
+    [choice] = [c for c in result.context.choices if c.op.name == "gemm"]
+    assert choice.taken == "loops"
+    assert dict(choice.considered)["micro_kernel"].startswith("A_shared is float8_e4m3fn; the micro-kernel takes")
+
+
+def test_half_precision_operands(lowered):
+    result = lowered(gemm(dtype="float16"))
+    assert ("gemm", "micro_kernel") in result.taken
+    result.check({"M": 33, "N": 31, "K": 17}, atol=1e-2)
+
+
+def test_a_layout_that_the_user_fixes_demotes_the_choice(lowered):
+    text = gemm(**TRANSPOSED).replace(
+        "                T.fill(C_local",
+        '                T.annotate("layouts", ((B_shared, T.Layout((32, 16), lambda i, j: (i, j))),))\n'
+        "                T.fill(C_local",
+    )
+    result = lowered(text)
+    [choice] = [c for c in result.context.choices if c.op.name == "gemm"]
+    assert choice.taken == "packing_micro_kernel"
+    assert choice.considered[0] == (
+        "micro_kernel",
+        "T.annotate_layout and T.gemm (micro_kernel) need different layouts of B_shared",
+    )
+    result.check({"M": 33, "N": 31, "K": 17})
+
+
+def test_one_tile_as_two_operands_keeps_the_dearer_choice(lowered):
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((32, 32), T.float32), C: T.Buffer((32, 32), T.float32)):
+            with T.Kernel(1) as bx:
+                S = T.alloc_buffer((32, 32), T.float32, scope="shared")
+                C_local = T.alloc_buffer((32, 32), T.float32, scope="fragment")
+                T.copy(A, S)
+                T.fill(C_local, value=T.float32(0.0))
+                T.gemm(S, S, C_local, transpose_b=True)
+                T.copy(C_local, C)
+    """
+    result = lowered(text)
+    assert ("gemm", "packing_micro_kernel") in result.taken
+    result.check(atol=1e-4)
+
+
+def test_forcing_an_instruction(lowered):
+    forced = gemm(options=', annotations=(("prefer_instruction", "loops"),)')
+    assert ("gemm", "loops") in lowered(forced).taken
+
+
+def test_forcing_what_declines_is_an_error_with_the_reason(lowered):
+    with pytest.raises(CompileError) as error:
+        lowered(gemm(options=', annotations=(("prefer_instruction", "packing_micro_kernel"),)'))
+    assert error.value.code == "E-CANDIDATE-DECLINED"
+    assert "reason: B is [K, N], which needs no packing" in str(error.value)
+    assert "T.gemm(A_shared, B_shared, C_local" in str(error.value)
+
+
+def test_forcing_an_unknown_name_lists_the_known(lowered):
+    with pytest.raises(CompileError) as error:
+        lowered(gemm(options=', annotations=(("prefer_instruction", "wgmma"),)'))
+    assert error.value.code == "E-CANDIDATE-NAME"
+    assert "known: micro_kernel, packing_micro_kernel, loops" in str(error.value)
