@@ -312,6 +312,8 @@ class Registry:
             except (PluginError, OptionError) as error:
                 declined.append(f"{candidate}: {error.summary}" + (f" ({error.help})" if error.help else ""))
                 cause = cause or error
+        if len(declined) == 1 and cause is not None:
+            raise cause
         raise PluginError(
             "E-PLUGIN-UNAVAILABLE",
             f"no execution backend for target {target.kind} works here",

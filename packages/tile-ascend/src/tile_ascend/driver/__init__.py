@@ -1,0 +1,5 @@
+"""The Ascend driver of this machine: is it there, and does it show a device."""
+
+from .detect import detect
+
+__all__ = ["detect"]

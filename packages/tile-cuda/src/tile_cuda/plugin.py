@@ -1,0 +1,30 @@
+"""The CUDA backend's declarations: everything is named by dotted strings, so that reading it loads no driver."""
+
+from tile_core.plugin import PLUGIN_API, Backend, ExecutionBackend
+
+__all__ = ["BACKEND", "NVRTC"]
+
+BACKEND = Backend(
+    name="cuda",
+    api=PLUGIN_API,
+    kinds=("cuda",),
+    resolve_target="tile_cuda.target:resolve_target",
+    detect="tile_cuda.driver:detect",
+    pipeline="tile_cuda.pipeline:pipeline",
+    candidates="tile_cuda.candidates:candidates",
+    codegen="tile_cuda.codegen:generate",
+    toolchain=None,
+    execution_backends=("nvrtc",),
+    # Below the CPU's 0 as long as this version generates no code: "auto" must not choose what cannot run.
+    priority=-10,
+)
+
+NVRTC = ExecutionBackend(
+    name="nvrtc",
+    api=PLUGIN_API,
+    targets=("cuda",),
+    available="tile_cuda.driver.execution:available",
+    build="tile_cuda.driver.execution:build",
+    files=(),
+    stream="pass",
+)

@@ -1,0 +1,20 @@
+"""The one sentence about what this version of tile-cuda cannot do, for every place that must say it."""
+
+from __future__ import annotations
+
+from tile_core.errors import PluginError, declare_codes
+from tile_core.target import Target
+
+from .__about__ import __version__
+
+__all__ = ["ADVICE", "WHAT", "unsupported"]
+
+declare_codes({"E-CUDA-CODEGEN": "this version of tile-cuda generates no CUDA code"})
+
+WHAT = f"tile-cuda {__version__} generates no CUDA code yet; code generation comes with the next release"
+ADVICE = 'use target="cpu" meanwhile, which runs the same kernels'
+
+
+def unsupported(target: Target) -> PluginError:
+    """The error for a compile for `target`."""
+    return PluginError("E-CUDA-CODEGEN", WHAT, facts=[f"target: {target}"], help=ADVICE)
