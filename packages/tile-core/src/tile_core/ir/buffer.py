@@ -1,12 +1,14 @@
 """Buffers and regions of them.
 
-A `Buffer` is a named piece of memory with a logical shape; its identity is the memory's name in the program (two buffers that share `data`
+A `Buffer` is a named piece of memory with a logical shape; its identity is the memory's name in the program (two
+buffers that share `data`
 are views of one allocation). A `BufferRegion` is a box in it, given per dimension as (min, extent).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from ..dtypes import DType
 from ..source import Span
@@ -42,8 +44,18 @@ class Buffer(Node):
     align: int = attr(default=0)
     memory: MemoryScope = derived()
 
+    index: ClassVar[Callable[[Buffer, Any], Any] | None] = None
+    """What ``buffer[…]`` means in a kernel; the front end installs it, as it knows the names that are bound there."""
+    __iter__: ClassVar[None] = None
+
     def __post_init__(self) -> None:
         self.memory = find_scope(self.scope)
+
+    def __getitem__(self, index: Any) -> Any:
+        """An element (all indices given) or a region (slices) of the buffer."""
+        if Buffer.index is None:
+            raise RuntimeError("import tile_core.language before indexing a buffer")
+        return Buffer.index(self, index)
 
     def __repr__(self) -> str:
         shape = ", ".join(repr(s) for s in self.shape)
@@ -73,7 +85,8 @@ class Buffer(Node):
 
 @node
 class BufferRegion(Node):
-    """The box `buffer[min : min + extent, …]`; an axis with `extent` 1 may be a plain index of the user's (`squeezed`)."""
+    """The box `buffer[min : min + extent, …]`; an axis with `extent` 1 may be a plain index of the user's
+    (`squeezed`)."""
 
     buffer: Buffer = attr()
     mins: tuple[Expr, ...] = children()
@@ -133,7 +146,8 @@ def row_major_strides(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def region_of(value: Any, span: Span | None = None) -> BufferRegion:
-    """A region for a buffer, a region, or a single element given as a BufferLoad (extent 1 an axis; a Ramp gives its lanes)."""
+    """A region for a buffer, a region, or a single element given as a BufferLoad (extent 1 an axis; a Ramp gives its
+    lanes)."""
     if isinstance(value, Buffer):
         return full_region(value, span)
     if isinstance(value, BufferRegion):

@@ -1,0 +1,506 @@
+"""The eager style: a function over tensors that declares its shapes in its body and returns what it allocates.
+
+    def matmul(A, B, block: int = 64):
+        M, N, K = T.const("M, N, K")
+        A: T.Tensor[[M, K], T.float16]
+        B: T.Tensor[[K, N], T.float16]
+        C = T.empty((M, N), T.float16)
+        with T.Kernel(...) as (bx, by):
+            ...
+        return C
+
+Names from T.const are unknown at first. When a declaration meets the tensor's real shape and tells some of them, the
+trace starts again with their values, so
+that the trace that goes through sees integers everywhere. Each restart knows more, and ends at a declaration: it
+costs microseconds.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..dtypes import DType, as_dtype
+from ..errors import ArgumentError, CompileError, declare_codes
+from ..ir import Buffer, Expr, IntImm, PrimFunc, SizeVar, Var
+from .builder import Builder, current_builder, require_builder
+from .function import finish, parameter_spans, run, signature_of
+from .regions import linear_terms
+from .signature import PointerType, TensorType, annotations_of, make_parameter
+from .staging import function_span, function_tree, staged
+
+__all__ = [
+    "EagerFunction",
+    "EagerParameter",
+    "LazyFunction",
+    "Specialisation",
+    "TensorSpec",
+    "const",
+    "empty",
+    "jit_function",
+]
+
+declare_codes(
+    {
+        "E-CONST": "T.const outside a function in the eager style, or with names that are none",
+        "E-CONST-UNSOLVED": "a T.const name that no tensor's shape tells",
+        "E-EAGER-ARGUMENT": "an argument of a kind that its parameter does not take",
+        "E-EAGER-DECLARE": "a tensor parameter without a declaration, or a declaration that says no tensor",
+        "E-EAGER-DTYPE": "a tensor whose element type is not the declared one",
+        "E-EAGER-EMPTY": "T.empty where no output can be made, or an output that is not returned",
+        "E-EAGER-RETURN": "a function in the eager style returns something else than its outputs",
+        "E-EAGER-SHAPE": "a tensor whose shape does not fit its declaration",
+        "E-JIT-RESULT": "a kernel factory that returns no kernel",
+    }
+)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor argument as the front end sees it: sizes and element type. Strides are in elements, None for
+    contiguous."""
+
+    shape: tuple[int, ...]
+    dtype: DType | str
+    strides: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class EagerParameter:
+    """A parameter of an eager function.
+
+    Args:
+        kind: tensor, scalar (a value when the kernel runs), constant (a Python value while tracing), or open: a
+            tensor when a tensor is given, else constant.
+    """
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Specialisation:
+    """An eager function traced for some shapes and constants.
+
+    Args:
+        prim_func: inputs in the order of the signature, then outputs; attr out_idx names the returned ones.
+        arguments: for each input, its position among the function's values.
+        static: (position among the values, dimension) of each extent that was baked in.
+        returns: none, one or many.
+    """
+
+    prim_func: PrimFunc
+    arguments: tuple[int, ...]
+    static: tuple[tuple[int, int], ...]
+    returns: str
+
+
+class EagerFunction:
+    """A function in the eager style. `specialise` traces it; the runtime keeps what comes out."""
+
+    is_eager = True
+
+    def __init__(self, function: Callable[..., Any], names: Mapping[str, Any] | None = None) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.signature = signature_of(function)
+        self.annotations = annotations_of(function, names or {})
+        self._twin = staged(function)
+        self.parameters = tuple(
+            [EagerParameter(name, _kind(self.annotations.get(name))) for name in self.signature.parameters]
+        )
+
+    def __repr__(self) -> str:
+        return f"<eager kernel {self.name}{self.signature}>"
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The values in the order of the signature, defaults filled in.
+
+        Raises:
+            ArgumentError: missing, surplus or unknown arguments (E-EAGER-ARGUMENT).
+        """
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(
+                "E-EAGER-ARGUMENT",
+                f"{self.name}: {error}",
+                facts=[
+                    f"it takes {self.signature}",
+                    f"given: {len(args)} positional, {', '.join(kwargs) or 'no'} keyword",
+                ],
+                help="pass the tensors and constants that the signature names",
+            ) from None
+        bound.apply_defaults()
+        return list(bound.arguments.values())
+
+    def specialise(self, values: Sequence[Any], constants: Mapping[str, int] | None = None) -> Specialisation:
+        """Traces the function.
+
+        Args:
+            values: in the order of the signature: a `TensorSpec` for each tensor (or None when `constants` tells the
+                shapes), anything for scalars, the Python
+                value for constants.
+            constants: values of T.const names that are known beforehand.
+
+        Raises:
+            ArgumentError: a tensor does not fit its declaration (E-EAGER-SHAPE, E-EAGER-DTYPE), a value is of the
+                wrong kind (E-EAGER-ARGUMENT).
+            CompileError: anything wrong in the function, with its line.
+        """
+        trace = _EagerTrace(self, values, dict(constants or {}))
+        while True:
+            builder = Builder(self.name)
+            builder.eager = trace
+            arguments = trace.begin()
+            try:
+                result = run(builder, lambda: self._twin(*arguments))  # noqa: B023
+            except _Restart:
+                continue
+            return trace.specialisation(builder, result)
+
+
+class LazyFunction:
+    """A factory of kernels: called with its configuration it returns a prim_func."""
+
+    is_eager = False
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.signature = inspect.signature(function)
+
+    def __repr__(self) -> str:
+        return f"<kernel factory {self.name}{self.signature}>"
+
+    def trace(self, *args: Any, **kwargs: Any) -> PrimFunc:
+        """The kernel for a configuration.
+
+        Raises:
+            CompileError: it returns no prim_func (E-JIT-RESULT), or the kernel is wrong.
+        """
+        result = self.function(*args, **kwargs)
+        if isinstance(result, PrimFunc):
+            return result
+        raise CompileError(
+            "E-JIT-RESULT",
+            f"{self.name} returns no kernel",
+            span=function_span(self.function),
+            facts=[f"it returns {'None' if result is None else 'a ' + type(result).__name__}"],
+            help="return the function decorated with @T.prim_func, or put T.Kernel into this very function",
+        )
+
+
+def jit_function(function: Callable[..., Any], names: Mapping[str, Any] | None = None) -> EagerFunction | LazyFunction:
+    """The function in its style, told from its source: eager when its own body launches a kernel or uses T.const or
+    T.empty, else lazy.
+
+    Args:
+        names: the locals of the scope that defines the function, for annotations that are texts; by default the
+            caller's.
+    """
+    node, _ = function_tree(function)
+    if _is_eager(node):
+        return EagerFunction(function, names if names is not None else sys._getframe(1).f_locals)
+    return LazyFunction(function)
+
+
+def const(name: str, dtype: Any = "int32") -> Any:
+    """Sizes that are told by the tensors' shapes when the kernel is compiled: one for ``"M"``, a tuple for ``"M,
+    N"``. Eager style only."""
+    names = [part.strip() for part in name.replace(",", " ").split()] if isinstance(name, str) else []
+    builder = current_builder()
+    if builder is None or builder.eager is None:
+        raise CompileError(
+            "E-CONST",
+            "T.const is for functions in the eager style",
+            help="in the lazy style take sizes as arguments of the factory, or use T.dynamic",
+        )
+    if not names or not all(part.isidentifier() for part in names) or not as_dtype(dtype).is_int:
+        raise CompileError("E-CONST", f"T.const({name!r}) names no size", help="give names such as 'M' or 'M, N'")
+    found = tuple([builder.eager.constant(part) for part in names])
+    return found[0] if len(found) == 1 else found
+
+
+def empty(*shape: Any, dtype: Any = None) -> Buffer:
+    """An output tensor of the eager style, ``T.empty((M, N), dtype)``: allocated by the call, given back by
+    ``return``."""
+    builder = require_builder("T.empty")
+    if builder.eager is None or builder.kernel is not None:
+        raise CompileError(
+            "E-EAGER-EMPTY",
+            "T.empty is for outputs of functions in the eager style, before the kernel"
+            if builder.eager is None
+            else "T.empty inside `with T.Kernel`",
+            help="take the output as a parameter in the lazy style"
+            if builder.eager is None
+            else "make outputs before the kernel; inside use T.alloc_shared, T.alloc_fragment or T.alloc_local",
+        )
+    if dtype is None and len(shape) == 2 and isinstance(shape[0], (tuple, list)):
+        shape, dtype = shape[:1], shape[1]
+    elif dtype is None and len(shape) > 1 and isinstance(shape[-1], (DType, str)):
+        shape, dtype = shape[:-1], shape[-1]
+    extents = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    return builder.eager.output(builder, TensorType(extents, "float32" if dtype is None else dtype))
+
+
+class _Restart(BaseException):
+    """Ends a trace at a declaration that told the value of a T.const name; no `except Exception` of a kernel catches
+    it."""
+
+
+class _Undeclared:
+    """A tensor parameter before its declaration."""
+
+    __slots__ = ("_spec", "_trace", "name")
+
+    def __init__(self, trace: _EagerTrace, name: str, spec: TensorSpec | None) -> None:
+        self._trace = trace
+        self._spec = spec
+        self.name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute == "__tile_expr__" or not attribute.startswith("__"):
+            raise self.error()
+        raise AttributeError(attribute)
+
+    def __getitem__(self, index: Any) -> Any:
+        raise self.error()
+
+    def error(self) -> CompileError:
+        """What a use raises."""
+        return CompileError(
+            "E-EAGER-DECLARE",
+            f"the tensor {self.name} is not declared",
+            facts=[] if self._spec is None else [f"given: {as_dtype(self._spec.dtype)}{list(self._spec.shape)}"],
+            help=f"declare it before use: {self.name}: T.Tensor[[M, N], dtype], with M, N = T.const('M, N')",
+        )
+
+    def __repr__(self) -> str:
+        return f"<undeclared tensor {self.name}>"
+
+
+class _EagerTrace:
+    """What one specialisation knows: constants so far, and what the running trace has declared."""
+
+    def __init__(self, owner: EagerFunction, values: Sequence[Any], constants: dict[str, int]) -> None:
+        self.owner = owner
+        self.values = list(values)
+        self.constants = constants
+        self.spans = parameter_spans(owner.function)
+        self.declared: dict[str, Buffer | Var] = {}
+        self.unsolved: dict[str, SizeVar] = {}
+        self.static: list[tuple[int, int]] = []
+        self.outputs: list[Buffer] = []
+
+    def begin(self) -> list[Any]:
+        """The arguments for the next trace."""
+        self.declared, self.unsolved, self.static, self.outputs = {}, {}, [], []
+        return [self._argument(i, p, v) for i, (p, v) in enumerate(zip(self.owner.parameters, self.values))]
+
+    def _argument(self, position: int, parameter: EagerParameter, value: Any) -> Any:
+        name, kind = parameter.name, parameter.kind
+        annotation = self.owner.annotations.get(name)
+        tensor = isinstance(value, TensorSpec)
+        if kind == "tensor" and (tensor or value is None):
+            return self._declare(name, annotation, value)
+        if kind == "scalar" and not tensor:
+            found = make_parameter(name, annotation, self.spans.get(name))
+            self.declared[name] = found
+            return found
+        if kind == "open" and tensor:
+            return _Undeclared(self, name, value)
+        if (
+            kind == "open"
+            and value is None
+            and self.owner.signature.parameters[name].default is inspect.Parameter.empty
+        ):
+            return _Undeclared(self, name, None)
+        if kind in ("constant", "open") and not tensor:
+            return value
+        raise ArgumentError(
+            "E-EAGER-ARGUMENT",
+            f"{self.owner.name}: {name} takes a {kind}, not {'a tensor' if tensor else repr(value)}",
+            span=self.spans.get(name),
+            facts=[f"annotation: {annotation!r}"],
+            help="pass a tensor" if kind == "tensor" else "pass a Python value",
+        )
+
+    def constant(self, name: str) -> Any:
+        """The value of a T.const name, or a variable while it is not known."""
+        if name in self.constants:
+            return self.constants[name]
+        return self.unsolved.setdefault(name, SizeVar(name))
+
+    def declare(self, name: str, annotation: Any, value: Any) -> Any:
+        """``name: annotation`` in the body."""
+        if not isinstance(annotation, TensorType):
+            return value
+        if not isinstance(value, _Undeclared):
+            if name in self.declared:
+                raise CompileError("E-EAGER-DECLARE", f"{name} is declared twice", help="declare each tensor once")
+            raise CompileError(
+                "E-EAGER-DECLARE",
+                f"{name} is declared as a tensor, but the argument is none",
+                facts=[f"given: {value!r}"],
+                help="pass a tensor, or leave the declaration out",
+            )
+        return self._declare(name, annotation, value._spec)
+
+    def _declare(self, name: str, annotation: TensorType, spec: TensorSpec | None) -> Buffer:
+        position = [p.name for p in self.owner.parameters].index(name)
+        if spec is not None:
+            self._match(name, annotation, spec, position)
+        builder = current_builder()
+        span = builder.span if builder is not None and builder.span is not None else self.spans.get(name)
+        buffer = annotation.buffer(name, span)
+        self.declared[name] = buffer
+        return buffer
+
+    def _match(self, name: str, annotation: TensorType, spec: TensorSpec, position: int) -> None:
+        given = as_dtype(spec.dtype)
+        facts = [f"declared: {annotation!r}", f"given: {given}{list(spec.shape)}"]
+        if given is not annotation.dtype:
+            raise ArgumentError(
+                "E-EAGER-DTYPE",
+                f"{self.owner.name}: {name} must be {annotation.dtype}, got {given}",
+                span=self.spans.get(name),
+                facts=facts,
+                help=f"convert the tensor with .to({annotation.dtype}), or declare another element type",
+            )
+        if len(spec.shape) != len(annotation.shape):
+            raise self._shape_error(name, f"must have {len(annotation.shape)} dimensions, got {len(spec.shape)}", facts)
+        told = False
+        for axis, (extent, size) in enumerate(zip(annotation.shape, spec.shape)):
+            if isinstance(extent, IntImm):
+                self.static.append((position, axis))
+                if extent.value != size:
+                    raise self._shape_error(
+                        name, f"must have extent {extent.value} in dimension {axis}, got {size}", facts
+                    )
+            elif self._solve(name, axis, extent, size, facts):
+                told = True
+        if told:
+            raise _Restart
+
+    def _solve(self, name: str, axis: int, extent: Expr, size: int, facts: list[str]) -> bool:
+        """Learns the T.const name in an extent; false when the extent has none (it is dynamic)."""
+        constant, terms = linear_terms(extent, {})
+        mine = {id(var): key for key, var in self.unsolved.items()}
+        if len(terms) != 1 or next(iter(terms)) not in mine:
+            return False
+        ((key, factor),) = terms.items()
+        value, rest = divmod(size - constant, factor)
+        if rest or value < 0:
+            raise self._shape_error(
+                name, f"has extent {size} in dimension {axis}, which is not {extent!r} for any {mine[key]}", facts
+            )
+        self.constants[mine[key]] = value
+        return True
+
+    def _shape_error(self, name: str, what: str, facts: list[str]) -> ArgumentError:
+        told = [f"{key} = {value}" for key, value in self.constants.items()]
+        return ArgumentError(
+            "E-EAGER-SHAPE",
+            f"{self.owner.name}: {name} {what}",
+            span=self.spans.get(name),
+            facts=[*facts, *([f"known from other tensors: {', '.join(told)}"] if told else [])],
+            help="pass tensors whose shapes agree with the declarations",
+        )
+
+    def require_solved(self, builder: Builder) -> None:
+        """Refuses to go on while a T.const name has no value."""
+        for name in self.unsolved:
+            raise CompileError(
+                "E-CONST-UNSOLVED",
+                f"the value of {name} is not known",
+                span=builder.span,
+                facts=[f"declared tensors: {', '.join(map(repr, self.declared.values())) or 'none'}"],
+                help=f"use {name} alone as an extent of a declared tensor: X: T.Tensor[[{name}, …], dtype]",
+            )
+
+    def output(self, builder: Builder, kind: TensorType) -> Buffer:
+        """A new output."""
+        self.require_solved(builder)
+        buffer = kind.buffer(builder.take_hint("output"), builder.span)
+        self.outputs.append(buffer)
+        return buffer
+
+    def specialisation(self, builder: Builder, result: Any) -> Specialisation:
+        """The finished trace."""
+        inputs, arguments = [], []
+        for position, (parameter, value) in enumerate(zip(self.owner.parameters, self.values)):
+            if parameter.name in self.declared:
+                inputs.append(self.declared[parameter.name])
+                arguments.append(position)
+            elif isinstance(value, TensorSpec):
+                error = _Undeclared(self, parameter.name, value).error()
+                error.span = self.spans.get(parameter.name)
+                raise error
+        returned = list(result) if isinstance(result, (tuple, list)) else [] if result is None else [result]
+        order = []
+        for item in returned:
+            index = next((i for i, output in enumerate(self.outputs) if output is item), None)
+            if index is None:
+                raise self._return_error(item)
+            order.append(len(inputs) + index)
+        for index, output in enumerate(self.outputs):
+            if len(inputs) + index not in order:
+                raise CompileError(
+                    "E-EAGER-EMPTY",
+                    f"the output {output.name} is never returned",
+                    span=output.span,
+                    help=f"return {output.name}, or take it as a parameter",
+                )
+        prim_func = finish(builder, self.owner.function, (*inputs, *self.outputs), tuple(order))
+        returns = "many" if isinstance(result, (tuple, list)) else "one" if returned else "none"
+        return Specialisation(prim_func, tuple(arguments), tuple(self.static), returns)
+
+    def _return_error(self, item: Any) -> CompileError:
+        return CompileError(
+            "E-EAGER-RETURN",
+            f"{self.owner.name} returns something else than an output",
+            span=function_span(self.owner.function),
+            facts=[f"returned: {item!r}", f"outputs: {', '.join(o.name for o in self.outputs) or 'none'}"],
+            help="return what T.empty made",
+        )
+
+
+def _kind(annotation: Any) -> str:
+    if isinstance(annotation, TensorType):
+        return "tensor"
+    if isinstance(annotation, (DType, PointerType)) or annotation is PointerType:
+        return "scalar"
+    return "open" if annotation is None else "constant"
+
+
+def _is_eager(node: ast.FunctionDef) -> bool:
+    """Whether the function's own body, nested functions aside, launches a kernel or uses T.const or T.empty."""
+    stack: list[ast.AST] = list(node.body)
+    found = False
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if any(_called_name(d) == "prim_func" for d in item.decorator_list):
+                return False
+            continue
+        if isinstance(item, ast.Call) and _called_name(item.func) in ("Kernel", "const", "empty"):
+            found = found or _of_language(item.func)
+        stack.extend(ast.iter_child_nodes(item))
+    return found
+
+
+def _called_name(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        return _called_name(node.func)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _of_language(node: ast.AST) -> bool:
+    """Whether a call is of the language by the look of it: not ``torch.empty``."""
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    return not isinstance(owner, ast.Name) or owner.id not in ("torch", "np", "numpy")

@@ -1,0 +1,189 @@
+"""Tracing: a Python function becomes a PrimFunc in form TILE.
+
+`prim_func` is the lazy style's decorator. The eager style is in `eager`; both go through `run`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from ..errors import CompileError, TileError, declare_codes
+from ..ir import Buffer, KernelLaunch, PrimFunc, SizeVar, Var, walk
+from ..source import Span
+from .builder import Builder, _current
+from .signature import annotations_of, make_parameter
+from .staging import function_span, function_tree, is_staged, staged
+
+__all__ = ["finish", "prim_func", "run", "trace_prim_func"]
+
+declare_codes(
+    {
+        "E-CALL": "a function of the language is called with arguments that it does not take",
+        "E-DYNAMIC-UNOWNED": "a shape variable that no parameter's shape mentions",
+        "E-KERNEL-NONE": "a kernel function without `with T.Kernel`",
+        "E-PARAM-KIND": "a kernel function with *args or **kwargs",
+        "E-RETURN-VALUE": "a prim_func that returns a value",
+    }
+)
+
+_package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CALL_ERROR = re.compile(r"missing \d+ required|unexpected keyword|positional argument|multiple values for argument")
+
+
+def prim_func(function: Any = None, *, private: bool = False) -> Any:
+    """Decorator: traces a function over annotated parameters and returns its PrimFunc.
+
+    The parameters are tensors (``A: T.Tensor((M, N), "float16")``), scalars (``n: T.int32``) or pointers (``p:
+    T.ptr``). The body launches at least one
+    ``with T.Kernel``. Values of the enclosing function are constants.
+
+    Args:
+        function: the function; left out in ``@T.prim_func()``.
+        private: accepted for compatibility; says nothing here.
+
+    Raises:
+        CompileError: with the line of the fault.
+    """
+    if function is None:
+        return lambda inner: trace_prim_func(inner, sys._getframe(1).f_locals)
+    return trace_prim_func(function, sys._getframe(1).f_locals)
+
+
+def trace_prim_func(function: Callable[..., Any], names: Mapping[str, Any]) -> PrimFunc:
+    """The PrimFunc of a function in the lazy style; `names` are the locals of the scope that defines it."""
+    twin = staged(function)
+    annotations = annotations_of(function, names)
+    spans = parameter_spans(function)
+    parameters = []
+    for name in signature_of(function).parameters:
+        annotation = annotations.get(name, inspect.Parameter.empty)
+        parameters.append(make_parameter(name, annotation, spans.get(name)))
+    builder = Builder(function.__name__)
+    result = run(builder, lambda: twin(*parameters))
+    if result is not None:
+        raise CompileError(
+            "E-RETURN-VALUE",
+            f"{function.__name__} returns a value; a prim_func writes to its parameters",
+            span=function_span(function),
+            facts=[f"it returns {result!r}"],
+            help="take the output as a parameter, or use the eager style: @tile.jit with T.empty and `return`",
+        )
+    return finish(builder, function, tuple(parameters))
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature; variadic parameters are refused."""
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise CompileError(
+                "E-PARAM-KIND",
+                f"{function.__name__} takes {parameter}",
+                span=function_span(function),
+                help="name every parameter",
+            )
+    return signature
+
+
+def parameter_spans(function: Callable[..., Any]) -> dict[str, Span]:
+    """The place of each parameter in the source."""
+    if is_staged(function):
+        return {}
+    node, source = function_tree(function)
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return {
+        a.arg: Span(source, a.lineno, a.col_offset, (a.end_col_offset or 0) if a.end_lineno == a.lineno else 0)
+        for a in arguments
+    }
+
+
+def run(builder: Builder, call: Callable[[], Any]) -> Any:
+    """Calls a rewritten function with `builder` collecting; errors without a place get one."""
+    token = _current.set(builder)
+    try:
+        return call()
+    except TileError as error:
+        if error.span is None:
+            error.span = _place(builder, error.__traceback__)
+        raise
+    except TypeError as error:
+        innermost = _innermost(error.__traceback__, package=True)
+        if not _CALL_ERROR.search(str(error)) or innermost is None or innermost[0].startswith(_package):
+            raise
+        raise CompileError(
+            "E-CALL",
+            str(error),
+            span=_place(builder, error.__traceback__),
+            help="see the function's signature with help(T.<name>)",
+        ) from error
+    finally:
+        _current.reset(token)
+
+
+def finish(
+    builder: Builder, function: Callable[..., Any], parameters: tuple[Buffer | Var, ...], outputs: tuple[int, ...] = ()
+) -> PrimFunc:
+    """The traced function; checks that it launches a kernel and that every shape variable belongs to a parameter.
+
+    Args:
+        outputs: positions of parameters that the callee allocates.
+    """
+    body = builder.frames[0].body()
+    if not any(isinstance(node, KernelLaunch) for node in walk(body)):
+        raise CompileError(
+            "E-KERNEL-NONE",
+            f"{function.__name__} launches no kernel",
+            span=function_span(function),
+            help="put the work into `with T.Kernel(grid, threads=…)`",
+        )
+    attrs = dict(builder.attrs)
+    if outputs:
+        attrs["out_idx"] = outputs
+    result = PrimFunc(function.__name__, parameters, body, tuple(attrs.items()), span=function_span(function))
+    owned = _owned_size_vars(parameters)
+    for var, span in builder.size_vars.items():
+        if var not in owned:
+            raise CompileError(
+                "E-DYNAMIC-UNOWNED",
+                f"the shape variable {var.name} belongs to no parameter",
+                span=span,
+                facts=[f"parameters: {', '.join(map(repr, parameters)) or 'none'}"],
+                help=f"use {var.name} in the shape of a tensor parameter, or pass it: `{var.name}: T.{var.dtype}`",
+            )
+    return result
+
+
+def _owned_size_vars(parameters: tuple[Buffer | Var, ...]) -> set[SizeVar]:
+    found: set[SizeVar] = set()
+    for parameter in parameters:
+        if isinstance(parameter, Buffer):
+            for expr in (*parameter.shape, *parameter.strides):
+                found.update(node for node in walk(expr) if isinstance(node, SizeVar))
+    return found
+
+
+def _place(builder: Builder, traceback: TracebackType | None) -> Span | None:
+    """The statement that was being traced, or the line of the plain Python function that it called."""
+    innermost = _innermost(traceback, package=False)
+    if innermost is None or (builder.span is not None and innermost[2]):
+        return builder.span
+    return Span(innermost[0], innermost[1], caller=builder.span)
+
+
+def _innermost(traceback: TracebackType | None, package: bool) -> tuple[str, int, bool] | None:
+    """File, line and whether it is rewritten code of the innermost frame (outside this package unless `package`)."""
+    found = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if package or not code.co_filename.startswith(_package):
+            # A lambda of the rewrite stands for the statement that it is in.
+            rewritten = "__scope__" in code.co_varnames or "__spans__" in code.co_freevars
+            found = (code.co_filename, traceback.tb_lineno, rewritten)
+        traceback = traceback.tb_next
+    return found

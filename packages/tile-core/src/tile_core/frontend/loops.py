@@ -1,0 +1,171 @@
+"""The frames of the language's loops: a nest of `For` statements with one body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import CompileError, declare_codes
+from ..ir import Expr, For, IntImm, Var, as_expr, binary, const
+from ..source import Span
+from .builder import Builder, Frame, LoopFrame, ScalarRef
+
+__all__ = ["Nest", "loop_bound", "serial_range"]
+
+declare_codes(
+    {
+        "E-LOOP-BOUND": "a loop bound or step that is no usable integer",
+        "E-PIPELINED-NESTED": "a pipelined loop inside a pipelined loop",
+    }
+)
+
+_JUMPS = {
+    "parallel": "its iterations are independent and run in any order",
+    "vectorized": "its iterations are lanes of one operation",
+    "pipelined": "its iterations overlap",
+}
+
+
+class Nest(LoopFrame):
+    """Nested loops of one kind, outermost first, whose indices a `for` statement names.
+
+    Args:
+        what: how messages call it, such as ``T.Parallel``.
+        kind: of LOOP_KINDS.
+        axes: (min, extent, step or None) of each loop.
+        annotations: go to the outermost loop.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        kind: str,
+        axes: tuple[tuple[Expr, Expr, Expr | None], ...],
+        annotations: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
+        self.what = what
+        self.kind = kind
+        self.axes = axes
+        self.annotations = annotations
+        self._open: list[tuple[Frame, Var]] = []
+
+    @property
+    def arity(self) -> int:
+        return len(self.axes)
+
+    @property
+    def no_break(self) -> str | None:
+        """Why `break` has no meaning in this loop, or None."""
+        if len(self.axes) > 1 and self.kind not in _JUMPS:
+            return "break would leave only the innermost of its loops"
+        return _JUMPS.get(self.kind)
+
+    @property
+    def no_continue(self) -> str | None:
+        """Why `continue` has no meaning in this loop, or None."""
+        return _JUMPS.get(self.kind)
+
+    def open(self, builder: Builder, names: tuple[str, ...]) -> Any:
+        builder.require_kernel(self.what)
+        if self.kind == "pipelined":
+            self._refuse_nested(builder)
+        stages = dict(self.annotations).get("num_stages", 0)
+        defaults = ("i", "j", "k", "l")
+        found = []
+        for axis, (low, extent, step) in enumerate(self.axes):
+            for expr in (low, extent, step):
+                if expr is not None:
+                    builder.adopt(expr)
+            name = names[axis] if axis < len(names) else defaults[axis] if axis < 4 else f"i{axis}"
+            var = Var(name, low.dtype, span=builder.span)
+            frame = builder.push(Frame("loop", builder.span, f"the {self.what} loop", self.kind, stages))
+            builder.home[var] = frame
+            self._open.append((frame, var))
+            found.append(var)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def close(self, builder: Builder) -> None:
+        for axis in reversed(range(len(self.axes))):
+            frame, var = self._open.pop()
+            builder.pop()
+            low, extent, step = self.axes[axis]
+            builder.emit_built(
+                For(
+                    var,
+                    low,
+                    extent,
+                    self.kind,
+                    frame.body(),
+                    step,
+                    self.annotations if axis == 0 else (),
+                    span=frame.span,
+                )
+            )
+
+    def _refuse_nested(self, builder: Builder) -> None:
+        stages = dict(self.annotations).get("num_stages", 0)
+        for frame in builder.frames:
+            if frame.loop_kind == "pipelined" and stages and frame.stages:
+                raise CompileError(
+                    "E-PIPELINED-NESTED",
+                    "a pipelined loop inside another pipelined loop",
+                    span=builder.span,
+                    spans=[("the outer loop is here", frame.span)],
+                    help="pipeline only one of them; use T.serial or num_stages=0 for the other",
+                )
+
+
+def serial_range(
+    what: str, args: tuple[Any, ...], span: Span | None, kind: str = "serial", annotations: Any = ()
+) -> Nest:
+    """The loop for Python's range arguments: (stop), (start, stop) or (start, stop, step).
+
+    Raises:
+        CompileError: a bound that is no integer, a step that is 0 or not constant (E-LOOP-BOUND).
+    """
+    if not 1 <= len(args) <= 3:
+        raise CompileError(
+            "E-LOOP-BOUND",
+            f"{what} takes one to three bounds",
+            span=span,
+            facts=[f"found {len(args)}"],
+            help=f"write {what}(start, stop, step)",
+        )
+    step_value = loop_bound(what, "step", args[2], span) if len(args) == 3 else None
+    low = const(0, "int32", span) if len(args) == 1 else loop_bound(what, "start", args[0], span)
+    high = loop_bound(what, "stop", args[0] if len(args) == 1 else args[1], span)
+    distance = high if len(args) == 1 else binary("sub", high, low, span)
+    if low.dtype is not distance.dtype:
+        low = low.astype(distance.dtype)
+    if step_value is None or (isinstance(step_value, IntImm) and step_value.value == 1):
+        return Nest(what, kind, ((low, distance, None),), annotations)
+    if not isinstance(step_value, IntImm) or step_value.value == 0:
+        if not isinstance(step_value, IntImm):
+            # A thread-strided loop, such as range(tx, n, threads): the step must then be positive.
+            trips = binary("floordiv", binary("sub", binary("add", distance, step_value), 1), step_value, span)
+            return Nest(what, kind, ((low, trips, step_value),), annotations)
+        raise CompileError("E-LOOP-BOUND", f"the step of {what} is 0", span=span, help="give a step that is not 0")
+    step = step_value.value
+    if step < 0:
+        distance, size = binary("sub", low, high, span), -step
+    else:
+        size = step
+    trips = binary("floordiv", binary("add", distance, size - 1, span), size, span)
+    return Nest(what, kind, ((low, trips, const(step, low.dtype, span)),), annotations)
+
+
+def loop_bound(what: str, label: str, value: Any, span: Span | None) -> Expr:
+    """A loop bound as an integer expression."""
+    if isinstance(value, (int, Expr, ScalarRef)) and not isinstance(value, bool):
+        expr = as_expr(value, span=span)
+        if expr.dtype.is_int and expr.dtype.lanes == 1:
+            return expr
+        found = f"{expr!r}, which is {expr.dtype}"
+    else:
+        found = f"{value!r}, a {type(value).__name__}"
+    raise CompileError(
+        "E-LOOP-BOUND",
+        f"the {label} of {what} is no integer",
+        span=span,
+        facts=[f"found {found}"],
+        help="use an integer or an integer expression; // divides to one, T.ceildiv rounds up",
+    )

@@ -1,0 +1,176 @@
+"""From a Python function to its rewritten twin: source text, syntax tree, rewrite, compilation, cells.
+
+The result is kept for each code object, so that a factory called again with other constants pays only for a new
+function object around the same code.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import linecache
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from ..errors import CompileError, declare_codes
+from ..source import Span, add_source
+from .rewrite import rewrite_function
+from .trace import tracer
+
+__all__ = ["from_source", "function_span", "function_tree", "is_staged", "staged"]
+
+declare_codes(
+    {
+        "E-SOURCE": "the source of a kernel cannot be read",
+        "E-SOURCE-CHANGED": "the file of a kernel no longer holds the function that was imported",
+        "E-SOURCE-EMPTY": "a source text that defines nothing to return",
+    }
+)
+
+# By identity: code objects that compare equal may differ in what the source says (annotations of local names leave
+# no bytecode).
+_cache: dict[int, tuple[CodeType, CodeType, list[Span]]] = {}
+_own_names = ("__tile__", "__spans__")
+
+
+def staged(function: Callable[..., Any]) -> FunctionType:
+    """The rewritten twin of `function`, with the same globals, closure and defaults.
+
+    Raises:
+        CompileError: no source (E-SOURCE), changed source (E-SOURCE-CHANGED), syntax without meaning in a kernel
+            (E-SYNTAX).
+    """
+    function = _plain_function(function)
+    if is_staged(function):
+        return function
+    found = _cache.get(id(function.__code__))
+    if found is None:
+        found = _cache[id(function.__code__)] = (function.__code__, *_rewrite(function))
+    _, code, spans = found
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    cells["__tile__"], cells["__spans__"] = CellType(tracer), CellType(spans)
+    closure = tuple([cells[name] for name in code.co_freevars])
+    new = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    new.__kwdefaults__ = function.__kwdefaults__
+    new.__qualname__ = function.__qualname__
+    return new
+
+
+def is_staged(function: Any) -> bool:
+    """Whether the function was rewritten already (it is nested in a rewritten one)."""
+    code = getattr(function, "__code__", None)
+    return code is not None and "__scope__" in code.co_varnames
+
+
+def function_tree(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str]:
+    """The syntax tree of a function, with the line numbers of its file, and its source id."""
+    function = _plain_function(function)
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines or code.co_firstlineno > len(lines):
+        raise CompileError(
+            "E-SOURCE",
+            f"the source of {function.__name__} is not available",
+            facts=[f"it was defined in {code.co_filename}, line {code.co_firstlineno}"],
+            help="define it in a file or a notebook, or make it with tile.from_source(text, globals=…)",
+        )
+    first = code.co_firstlineno
+    block = inspect.getblock(lines[first - 1 :])
+    text = "".join(block)
+    indented = text[:1] in " \t"
+    try:
+        # An `if` around indented source keeps the columns as they are in the file.
+        tree = ast.parse("if 1:\n" + text if indented else text)
+    except SyntaxError:
+        raise _changed(function) from None
+    node: Any = tree.body[0].body[0] if indented else tree.body[0]  # type: ignore[attr-defined]
+    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+        raise _changed(function)
+    ast.increment_lineno(tree, first - (2 if indented else 1))
+    return node, code.co_filename
+
+
+def function_span(function: Callable[..., Any]) -> Span:
+    """The place of a function's first line."""
+    code = _plain_function(function).__code__
+    return Span(code.co_filename, code.co_firstlineno)
+
+
+def from_source(text: str, globals: dict[str, Any] | None = None, name: str | None = None) -> Any:
+    """Runs `text` so that kernels in it can be traced where Python keeps no source (REPL, ``exec``), and returns what
+    it defines.
+
+    Args:
+        text: Python source, such as a decorated function.
+        globals: names that the text may use; what it defines is added to a copy.
+        name: what to return; by default the last function or class that the text defines at its top level.
+
+    Raises:
+        CompileError: nothing is defined, or not `name` (E-SOURCE-EMPTY).
+    """
+    source = f"<tile source {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
+    add_source(source, text)
+    lines = text.splitlines(keepends=True)
+    # linecache never drops an entry without a modification time.
+    linecache.cache[source] = (len(text), None, lines, source)
+    tree = ast.parse(text, source)
+    namespace = dict(globals or {})
+    namespace.setdefault("__name__", source)
+    exec(compile(tree, source, "exec"), namespace)
+    defined = [n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+    wanted = name if name is not None else (defined[-1] if defined else None)
+    if wanted is None or wanted not in namespace:
+        raise CompileError(
+            "E-SOURCE-EMPTY",
+            "the text defines no function" if wanted is None else f"the text does not define {wanted}",
+            facts=[f"it defines: {', '.join(defined) or 'nothing'}"],
+            help="give a text with a `def`, or the right name",
+        )
+    return namespace[wanted]
+
+
+def _plain_function(function: Any) -> FunctionType:
+    function = inspect.unwrap(function)
+    if isinstance(function, FunctionType) and function.__name__ != "<lambda>":
+        return function
+    raise CompileError(
+        "E-SOURCE",
+        f"{function!r} is not a Python function",
+        facts=[f"it is a {type(function).__name__}"],
+        help="decorate a function defined with `def`",
+    )
+
+
+def _changed(function: FunctionType) -> CompileError:
+    code = function.__code__
+    return CompileError(
+        "E-SOURCE-CHANGED",
+        f"the file no longer holds {function.__name__} where it was imported from",
+        span=Span(code.co_filename, code.co_firstlineno),
+        help="restart Python, or import the module again",
+    )
+
+
+def _rewrite(function: FunctionType) -> tuple[CodeType, list[Span]]:
+    node, source = function_tree(function)
+    new, spans = rewrite_function(node, source)
+    names = (*_own_names, *function.__code__.co_freevars)
+    outer = ast.FunctionDef(
+        name="__outer__",
+        args=ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, []),
+        body=[new],
+        decorator_list=[],
+        returns=None,
+        type_comment=None,
+    )
+    outer.type_params = []  # type: ignore[attr-defined]
+    module = ast.Module([ast.copy_location(outer, new)], [])
+    ast.fix_missing_locations(module)
+    code = compile(module, source, "exec", dont_inherit=True)
+    return _nested(_nested(code, "__outer__"), function.__name__), spans
+
+
+def _nested(code: CodeType, name: str) -> CodeType:
+    return next(c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == name)

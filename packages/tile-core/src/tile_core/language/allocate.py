@@ -1,0 +1,128 @@
+"""Memory on chip: tiles in shared memory and registers, arrays and scalars of a thread. A buffer lives as long as the
+block that allocates it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import as_dtype
+from ..errors import CompileError, declare_codes
+from ..frontend.builder import ScalarRef, require_builder
+from ..frontend.regions import static_value
+from ..frontend.trace import known
+from ..ir import Buffer, Expr, IntImm, as_expr, const, find_scope
+
+__all__ = ["alloc_fragment", "alloc_local", "alloc_shared", "alloc_var"]
+
+declare_codes(
+    {
+        "E-ALLOC-SHAPE": "a buffer on chip whose shape is no tuple of positive constants",
+        "E-ALLOC-SCOPE": "an allocation in memory that this function does not allocate in",
+        "E-ALLOC-INIT": "an initial value that is no scalar",
+    }
+)
+
+# What TileLang code says → the scope.
+_SCOPES = {"shared.dyn": "shared", "local.fragment": "fragment", "local.var": "var"}
+
+
+def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
+    """A tile that all threads of the block see.
+
+    Args:
+        shape: extents, constants.
+        dtype: element type.
+        scope: ``shared`` (``shared.dyn`` means the same), or a shared scope of a backend.
+    """
+    return _allocate("T.alloc_shared", shape, dtype, scope, "shared")
+
+
+def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buffer:
+    """A tile in registers, spread over the threads of the block; the compiler chooses how."""
+    return _allocate("T.alloc_fragment", shape, dtype, scope, "fragment")
+
+
+def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
+    """An array that each thread has for itself."""
+    return _allocate("T.alloc_local", shape, dtype, scope, "local")
+
+
+def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:
+    """A scalar that each thread has for itself: assigning to its name stores, reading loads.
+
+    Args:
+        dtype: element type.
+        args: an initial value and a scope may stand here.
+        init: initial value; without one it must be assigned before it is read.
+    """
+    builder = require_builder("T.alloc_var")
+    for value in args:
+        if isinstance(value, str) and (value in _SCOPES or value == "var"):
+            scope = value
+        elif init is None:
+            init = value
+        else:
+            raise CompileError(
+                "E-ALLOC-INIT",
+                "T.alloc_var has two initial values",
+                facts=[f"found {init!r} and {value!r}"],
+                help="pass init= alone",
+            )
+    buffer = _allocate("T.alloc_var", (1,), dtype, scope, "var")
+    ref = ScalarRef(buffer, (const(0, "int32", builder.span),))
+    if init is not None:
+        if isinstance(init, (Buffer, str)):
+            raise CompileError(
+                "E-ALLOC-INIT",
+                "the initial value of T.alloc_var is no scalar",
+                facts=[f"found {init!r}"],
+                help="pass a number or an expression",
+            )
+        builder.store(buffer, ref.indices, as_expr(init, buffer.dtype))
+    return ref
+
+
+def _allocate(what: str, shape: Any, dtype: Any, scope: str, family: str) -> Buffer:
+    builder = require_builder(what)
+    builder.require_kernel(what)
+    name = _SCOPES.get(scope, scope)
+    if name != family and not (isinstance(name, str) and name.startswith(family + ".")):
+        find_scope(name)
+        raise CompileError(
+            "E-ALLOC-SCOPE",
+            f"{what} does not allocate in scope {scope!r}",
+            facts=[f"allowed: {family!r}, or a scope of a backend that begins with '{family}.'"],
+            help="use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_var",
+        )
+    extents = _extents(what, shape)
+    default = {"shared": "shared", "fragment": "fragment", "local": "local", "var": "var"}[family]
+    return builder.allocate(Buffer(builder.take_hint(default), extents, as_dtype(dtype), name, span=builder.span))
+
+
+def _extents(what: str, shape: Any) -> tuple[Expr, ...]:
+    items = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple([_extent(what, axis, value, items) for axis, value in enumerate(items)])
+
+
+def _extent(what: str, axis: int, value: Any, items: tuple[Any, ...]) -> IntImm:
+    if isinstance(value, ScalarRef):
+        found = f"the variable {value.buffer.name}"
+    elif isinstance(value, Expr):
+        number = known(static_value(value)) if value.dtype.is_int else value
+        if isinstance(number, int) and number > 0:
+            return IntImm(number)
+        found = f"{value!r}"
+    elif isinstance(value, int) and not isinstance(value, bool):
+        if value > 0:
+            return IntImm(value)
+        found = str(value)
+    elif hasattr(value, "__index__") and not isinstance(value, bool):
+        return _extent(what, axis, value.__index__(), items)
+    else:
+        found = f"{value!r}, a {type(value).__name__}"
+    raise CompileError(
+        "E-ALLOC-SHAPE",
+        f"the shape of {what} must be positive constants",
+        facts=[f"dimension {axis}: {found}", f"shape: {list(items)!r}"],
+        help="give the extents of a tile, such as (128, 64), and loop over tiles",
+    )

@@ -1,0 +1,187 @@
+"""Facts and wishes that a kernel states: assumptions, layouts, values outside bounds, the order of blocks, options of
+the compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..dtypes import DType
+from ..errors import CompileError, declare_codes
+from ..frontend.builder import Frame, require_builder
+from ..frontend.operators import is_expression
+from ..frontend.trace import known
+from ..ir import Buffer, Call, Evaluate, as_expr, binary, cast
+
+__all__ = [
+    "annotate_compile_flags",
+    "annotate_layout",
+    "annotate_pass_configs",
+    "annotate_safe_value",
+    "assume",
+    "sync_threads",
+    "use_swizzle",
+]
+
+declare_codes(
+    {
+        "E-ANNOTATE": "an annotation with a value that it does not take",
+        "E-ASSUME-FALSE": "an assumption that is false",
+    }
+)
+
+_ORDERS = ("row", "column", "mlx")
+
+
+def assume(cond: Any) -> None:
+    """States a fact: the compiler may use it from here to the end of the enclosing body. Facts about sizes are
+    checked when the kernel is called."""
+    builder = require_builder("T.assume")
+    condition = known(cond)
+    if not is_expression(condition):
+        if condition:
+            return
+        raise CompileError(
+            "E-ASSUME-FALSE",
+            "T.assume is given something false",
+            facts=[f"found {cond!r}"],
+            help="correct the condition",
+        )
+    expr = as_expr(condition)
+    builder.wrap_rest("assume", None, expr if expr.dtype.is_bool else binary("ne", expr, 0))
+
+
+def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
+    """Orders the blocks of the grid in panels, so that blocks running at the same time share data in cache.
+
+    Args:
+        panel_size: rows (or columns) of blocks a panel.
+        order: row, column or mlx.
+        enable: False does nothing.
+    """
+    builder = require_builder("T.use_swizzle")
+    builder.require_kernel("T.use_swizzle")
+    size = known(panel_size)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1 or order not in _ORDERS:
+        raise CompileError(
+            "E-ANNOTATE",
+            f"T.use_swizzle does not take panel_size={panel_size!r}, order={order!r}",
+            facts=[f"allowed: a positive integer; {', '.join(_ORDERS)}"],
+            help="use T.use_swizzle(10)",
+        )
+    if enable:
+        _kernel_frame().annotations["swizzle"] = (order, size)
+
+
+def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
+    """Fixes how buffers on chip are laid out, in place of what the compiler infers.
+
+    Args:
+        layout_map: buffer → T.Layout, T.Fragment, or a function from indices to physical indices.
+    """
+    from ..layout import Fragment, Layout
+
+    builder = require_builder("T.annotate_layout")
+    builder.require_kernel("T.annotate_layout")
+    for buffer, layout in _pairs("T.annotate_layout", layout_map):
+        if callable(layout) and not isinstance(layout, (Layout, Fragment)):
+            from .layouts import Layout as make_layout
+
+            layout = make_layout([known(extent) for extent in buffer.shape], layout)
+        if not isinstance(layout, (Layout, Fragment)) or not buffer.is_on_chip:
+            raise CompileError(
+                "E-ANNOTATE",
+                f"T.annotate_layout cannot lay out {buffer.name} so",
+                facts=[f"{buffer!r}", f"found {layout!r}, a {type(layout).__name__}"],
+                help="give a T.Layout, a T.Fragment or a function of the indices for a buffer on chip",
+            )
+        if tuple(layout.domain) != buffer.static_shape():
+            raise CompileError(
+                "E-ANNOTATE",
+                f"the layout for {buffer.name} has another shape",
+                facts=[f"{buffer!r}", f"layout of {list(layout.domain)}"],
+                help=f"make a layout of shape {list(buffer.static_shape() or ())}",
+            )
+        frame = builder.home.get(buffer) or _kernel_frame()
+        others = tuple(pair for pair in frame.annotations.get("layouts", ()) if pair[0] is not buffer)
+        frame.annotations["layouts"] = (*others, (buffer, layout))
+
+
+def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
+    """What reads outside a global tensor give, in place of 0.
+
+    Args:
+        safe_value_map: tensor → scalar.
+    """
+    builder = require_builder("T.annotate_safe_value")
+    builder.require_kernel("T.annotate_safe_value")
+    frame = _kernel_frame()
+    for buffer, value in _pairs("T.annotate_safe_value", safe_value_map):
+        if buffer.is_on_chip or not (is_expression(value) or isinstance(value, (bool, int, float))):
+            raise CompileError(
+                "E-ANNOTATE",
+                f"T.annotate_safe_value cannot give {buffer.name} this value",
+                facts=[f"{buffer!r}", f"found {value!r}"],
+                help="give a scalar for a global tensor; on chip every access is inside",
+            )
+        expr = cast(as_expr(value, buffer.dtype), buffer.dtype)
+        builder.adopt(expr)
+        others = tuple(pair for pair in frame.annotations.get("safe_value", ()) if pair[0] is not buffer)
+        frame.annotations["safe_value"] = (*others, (buffer, expr))
+
+
+def annotate_compile_flags(flags: Any) -> None:
+    """Flags for the device's compiler, a string or a list of them; they are added to those of the call that
+    compiles."""
+    builder = require_builder("T.annotate_compile_flags")
+    values = [flags] if isinstance(flags, str) else flags
+    if not isinstance(values, (list, tuple)) or not all(isinstance(flag, str) for flag in values):
+        raise CompileError(
+            "E-ANNOTATE", f"T.annotate_compile_flags does not take {flags!r}", help="pass a string or a list of strings"
+        )
+    builder.attrs["compile_flags"] = (*builder.attrs.get("compile_flags", ()), *values)
+
+
+def annotate_pass_configs(configs: Mapping[Any, Any]) -> None:
+    """Pass options of this kernel; those of the call that compiles win."""
+    builder = require_builder("T.annotate_pass_configs")
+    if not isinstance(configs, Mapping):
+        raise CompileError(
+            "E-ANNOTATE", f"T.annotate_pass_configs does not take {configs!r}", help="pass a dict of options"
+        )
+    known_pairs = dict(builder.attrs.get("pass_configs", ()))
+    known_pairs.update({str(getattr(key, "value", key)): value for key, value in configs.items()})
+    builder.attrs["pass_configs"] = tuple(known_pairs.items())
+
+
+def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
+    """All threads of the block meet here. Between tile ops the compiler synchronises by itself; this is for code with
+    thread indices."""
+    builder = require_builder("T.sync_threads")
+    builder.require_kernel("T.sync_threads")
+    if barrier_id is not None or arrive_count is not None:
+        raise CompileError(
+            "E-ANNOTATE",
+            "T.sync_threads of a named barrier is not in this version",
+            facts=[f"found barrier_id={barrier_id!r}, arrive_count={arrive_count!r}"],
+            help="write T.sync_threads() to let all threads of the block meet",
+        )
+    builder.emit(Evaluate(Call("sync_threads", (), DType("void"))))
+
+
+def _kernel_frame() -> Frame:
+    frame = require_builder("an annotation").enclosing("kernel")
+    if frame is None:
+        raise TypeError("the kernel has no frame")
+    return frame
+
+
+def _pairs(op: str, mapping: Any) -> list[tuple[Buffer, Any]]:
+    if isinstance(mapping, Mapping) and all(isinstance(key, Buffer) for key in mapping):
+        return list(mapping.items())
+    raise CompileError(
+        "E-ANNOTATE",
+        f"{op} does not take {mapping!r}",
+        facts=["allowed: a dict with buffers as keys"],
+        help=f"write {op}({{A: …}})",
+    )

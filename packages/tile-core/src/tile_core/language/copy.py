@@ -1,0 +1,69 @@
+"""``T.copy``: moves a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import CompileError
+from ..frontend.builder import require_builder
+from ..tileop import Copy
+from .operands import annotation_pairs, paired_regions, require_flag, require_option
+
+__all__ = ["copy"]
+
+_INSTRUCTIONS = ("tma", "cp_async", "sync")
+_EVICTION = ("evict_normal", "evict_first", "evict_last")
+
+
+def copy(
+    src: Any,
+    dst: Any,
+    *,
+    coalesced_width: int | None = None,
+    disable_tma: bool = False,
+    eviction_policy: str | None = None,
+    prefer_instruction: str | None = None,
+    annotations: Mapping[str, Any] | None = None,
+    loop_layout: Any = None,
+) -> None:
+    """Copies a tile between any two memories, converting the element type.
+
+    Operands are whole buffers, slices ``A[i:j, k:l]``, or the first element ``A[i, k]`` of a tile whose extents the
+    other operand has. Axes of extent 1 do not
+    count. Outside a global tensor reads give 0 and writes are dropped.
+
+    Args:
+        src, dst: from where, to where.
+        coalesced_width: elements a thread should move at once.
+        disable_tma: never by the tensor copy engine.
+        eviction_policy: evict_normal, evict_first or evict_last: what the cache should do with it.
+        prefer_instruction: tma, cp_async or sync.
+        annotations: further hints, by name.
+        loop_layout: a T.Fragment that maps elements to threads.
+
+    Raises:
+        CompileError: shapes differ (E-COPY-SHAPE), no extents (E-OPERAND-EXTENT), an unknown option (E-OPERAND-OPTION).
+    """
+    builder = require_builder("T.copy")
+    builder.require_kernel("T.copy")
+    if coalesced_width is not None and not (type(coalesced_width) is int and coalesced_width > 0):
+        raise CompileError(
+            "E-OPERAND-OPTION",
+            f"T.copy does not take coalesced_width={coalesced_width!r}",
+            facts=["allowed: a positive integer"],
+            help="leave coalesced_width out",
+        )
+    if eviction_policy is not None:
+        require_option("T.copy", "eviction_policy", eviction_policy, _EVICTION)
+    if prefer_instruction is not None:
+        require_option("T.copy", "prefer_instruction", prefer_instruction, _INSTRUCTIONS)
+    given = {
+        "coalesced_width": coalesced_width,
+        "disable_tma": require_flag("T.copy", "disable_tma", disable_tma) or None,
+        "eviction_policy": eviction_policy,
+        "prefer_instruction": prefer_instruction,
+        "loop_layout": loop_layout,
+    }
+    source, target = paired_regions("T.copy", ("src", src), ("dst", dst))
+    builder.emit_op(Copy(source, target, annotation_pairs("T.copy", given, annotations), span=builder.span))

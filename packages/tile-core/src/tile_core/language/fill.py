@@ -1,0 +1,49 @@
+"""``T.fill`` and ``T.clear``: set a tile to one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import CompileError
+from ..frontend.builder import ScalarRef, require_builder
+from ..frontend.operators import is_expression
+from ..ir import as_expr, const
+from ..tileop import Fill
+from .operands import annotation_pairs, tile_region
+
+__all__ = ["clear", "fill"]
+
+
+def fill(buffer: Any, value: Any, annotations: Mapping[str, Any] | None = None) -> None:
+    """Sets every element of a buffer or slice to a scalar."""
+    _fill("T.fill", buffer, value, annotations)
+
+
+def clear(buffer: Any, annotations: Mapping[str, Any] | None = None) -> None:
+    """Sets every element of a buffer or slice to 0."""
+    _fill("T.clear", buffer, 0, annotations)
+
+
+def _fill(op: str, buffer: Any, value: Any, annotations: Mapping[str, Any] | None) -> None:
+    builder = require_builder(op)
+    builder.require_kernel(op)
+    region = tile_region(op, "buffer", buffer)
+    if not is_expression(value) and not isinstance(value, (bool, int, float)):
+        raise CompileError(
+            "E-OPERAND",
+            f"{op}: the value is no scalar",
+            facts=[f"found {value!r}, a {type(value).__name__}"],
+            help="pass a number or an expression; T.copy copies a tile",
+        )
+    dtype = region.dtype
+    if isinstance(buffer, ScalarRef):
+        builder.store(buffer.buffer, buffer.indices, value)
+        return
+    plain = isinstance(value, (bool, int, float))
+    # A whole number is written in the buffer's type; what does not fit stays as it is, for the op's check to name.
+    fits = plain and (
+        dtype.is_float or (dtype.is_int and isinstance(value, int) and dtype.min_value <= value <= dtype.max_value)
+    )
+    expr = const(value, dtype.scalar) if fits else as_expr(value)
+    builder.emit_op(Fill(region, expr, annotation_pairs(op, {}, annotations), span=builder.span))

@@ -1,0 +1,227 @@
+"""Loops: what a `for` statement of a kernel iterates over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import CompileError, declare_codes
+from ..frontend.loops import Nest, loop_bound, serial_range
+from ..frontend.trace import known
+from ..ir import IntImm, const
+
+__all__ = ["Parallel", "Pipelined", "Serial", "Unroll", "Vectorized", "grid", "serial", "unroll", "vectorized"]
+
+declare_codes(
+    {
+        "E-PARALLEL-EXTENT": "a parallel loop over nothing",
+        "E-PIPELINED-STAGES": "a number of pipeline stages that is no integer ≥ 0",
+        "E-PIPELINED-ORDER": "an order or stage list that does not fit the statements of a pipelined loop",
+        "E-LOOP-OPTION": "an option of a loop with a value that it does not take",
+    }
+)
+
+
+def Parallel(
+    *extents: Any,
+    coalesced_width: int | None = None,
+    loop_layout: Any = None,
+    prefer_async: bool | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> Nest:
+    """Independent iterations over a box: ``for i, j in T.Parallel(M, N):``; the compiler maps them to threads and
+    vector lanes.
+
+    Args:
+        extents: one or more extents, outermost first.
+        coalesced_width: elements a thread should access at once.
+        loop_layout: a T.Fragment that maps iterations to threads.
+        prefer_async: whether copies from global to shared memory in the body should be asynchronous.
+        annotations: further hints, by name.
+    """
+    if not extents:
+        raise CompileError(
+            "E-PARALLEL-EXTENT", "T.Parallel has no extent", help="write T.Parallel(n) or T.Parallel(m, n)"
+        )
+    axes = []
+    for axis, value in enumerate(extents):
+        extent = loop_bound("T.Parallel", f"extent {axis}", value, None)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            raise CompileError(
+                "E-PARALLEL-EXTENT",
+                f"extent {axis} of T.Parallel is {extent.value}",
+                help="give positive extents",
+            )
+        axes.append((const(0, extent.dtype), extent, None))
+    _require_positive("T.Parallel", "coalesced_width", coalesced_width)
+    given = {"coalesced_width": coalesced_width, "loop_layout": loop_layout, "prefer_async": prefer_async}
+    return Nest("T.Parallel", "parallel", tuple(axes), _annotations(given, annotations))
+
+
+def Pipelined(
+    start: Any,
+    stop: Any = None,
+    num_stages: int = 0,
+    order: Any = None,
+    stage: Any = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> Nest:
+    """A serial loop whose iterations overlap: loads of later ones run during the work of earlier ones.
+
+    Args:
+        start, stop: bounds; with one of them the loop starts at 0.
+        num_stages: how many copies of a tile are in flight; 0 does not overlap.
+        order, stage: place in the order and pipeline stage of each statement of the body, in place of what the
+            compiler plans.
+        annotations: further hints, by name.
+    """
+    stages = known(num_stages)
+    if not isinstance(stages, int) or isinstance(stages, bool) or stages < 0:
+        raise CompileError(
+            "E-PIPELINED-STAGES",
+            f"T.Pipelined does not take num_stages={num_stages!r}",
+            facts=["allowed: an integer ≥ 0"],
+            help="use 2 or 3 to overlap loads, 0 for a plain loop",
+        )
+    lists = {"order": _integers("order", order), "stage": _integers("stage", stage)}
+    _check_lists(lists["order"], lists["stage"])
+    args = (start,) if stop is None else (start, stop)
+    given = {"num_stages": stages, **lists}
+    return serial_range("T.Pipelined", args, None, "pipelined", _annotations(given, annotations))
+
+
+def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:
+    """Iterations one after another, as Python's range counts them."""
+    return serial_range("T.serial", _bounds(start, stop, step), None, "serial", _annotations({}, annotations))
+
+
+def unroll(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    *,
+    explicit: bool = False,
+    unroll_factor: int | None = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> Nest:
+    """A serial loop that is written out.
+
+    Args:
+        explicit: by Tile, before pipelines are planned; else by the device's compiler.
+        unroll_factor: iterations written out at a time; None for all.
+    """
+    _require_positive("T.unroll", "unroll_factor", unroll_factor)
+    if explicit and unroll_factor is not None:
+        raise CompileError(
+            "E-LOOP-OPTION",
+            "T.unroll takes explicit=True or unroll_factor, not both",
+            help="explicit=True writes all iterations out",
+        )
+    given = {"explicit": True if explicit else None, "unroll_factor": unroll_factor}
+    return serial_range("T.unroll", _bounds(start, stop, step), None, "unroll", _annotations(given, annotations))
+
+
+def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:
+    """Iterations that are the lanes of one operation; the extent is a constant."""
+    nest = serial_range("T.vectorized", _bounds(start, stop, None), None, "vectorized", _annotations({}, annotations))
+    extent = nest.axes[0][1]
+    if not isinstance(extent, IntImm) or extent.value <= 0:
+        raise CompileError(
+            "E-LOOP-OPTION",
+            "the extent of T.vectorized is no positive constant",
+            facts=[f"found {extent!r}"],
+            help="give the number of lanes as an integer, such as 4",
+        )
+    return nest
+
+
+def grid(*extents: Any) -> Nest:
+    """Nested serial loops: ``for i, j in T.grid(M, N):``."""
+    if not extents:
+        raise CompileError("E-PARALLEL-EXTENT", "T.grid has no extent", help="write T.grid(m, n)")
+    bounds = [loop_bound("T.grid", f"extent {axis}", value, None) for axis, value in enumerate(extents)]
+    return Nest("T.grid", "serial", tuple([(const(0, e.dtype), e, None) for e in bounds]))
+
+
+Serial = serial
+Unroll = unroll
+Vectorized = vectorized
+
+
+def _bounds(start: Any, stop: Any, step: Any) -> tuple[Any, ...]:
+    if stop is None:
+        return (start,) if step is None else (0, start, step)
+    return (start, stop) if step is None else (start, stop, step)
+
+
+def _annotations(given: Mapping[str, Any], more: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+    pairs = {key: value for key, value in given.items() if value is not None}
+    if more is not None and not (isinstance(more, Mapping) and all(isinstance(key, str) for key in more)):
+        raise CompileError(
+            "E-LOOP-OPTION", f"annotations={more!r} is no dict of names", help="pass a dict such as {'name': value}"
+        )
+    for key, value in (more or {}).items():
+        pairs[key] = _plain(value)
+    return tuple(pairs.items())
+
+
+def _plain(value: Any) -> Any:
+    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _require_positive(what: str, label: str, value: Any) -> None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return
+    raise CompileError(
+        "E-LOOP-OPTION",
+        f"{what} does not take {label}={value!r}",
+        facts=["allowed: a positive integer"],
+        help=f"leave {label} out",
+    )
+
+
+def _integers(label: str, values: Any) -> tuple[int, ...] | None:
+    if values is None:
+        return None
+    found = tuple([known(v) for v in values]) if isinstance(values, (list, tuple)) else ()
+    if found and all(isinstance(v, int) and not isinstance(v, bool) for v in found):
+        # -1 marks a statement that belongs to no stage of its own, as in TileLang.
+        if all(v >= -1 for v in found):
+            return found
+    raise CompileError(
+        "E-PIPELINED-ORDER",
+        f"T.Pipelined does not take {label}={values!r}",
+        facts=["allowed: a list with an integer ≥ 0 for each statement of the body"],
+        help=f"leave {label} out to let the compiler plan",
+    )
+
+
+def _check_lists(order: tuple[int, ...] | None, stage: tuple[int, ...] | None) -> None:
+    if order is None and stage is None:
+        return
+    facts = [
+        f"order = {list(order) if order is not None else None}",
+        f"stage = {list(stage) if stage is not None else None}",
+    ]
+    if order is None or stage is None:
+        raise CompileError(
+            "E-PIPELINED-ORDER",
+            "T.Pipelined takes order and stage together",
+            facts=facts,
+            help="give both lists, or neither",
+        )
+    if len(order) != len(stage):
+        raise CompileError(
+            "E-PIPELINED-ORDER",
+            "order and stage of T.Pipelined differ in length",
+            facts=facts,
+            help="give one entry in each for every statement of the body",
+        )
+    places = [place for place in order if place >= 0]
+    if len(set(places)) != len(places):
+        raise CompileError(
+            "E-PIPELINED-ORDER",
+            "two statements have the same place in order",
+            facts=facts,
+            help="give each its own place",
+        )

@@ -1,0 +1,53 @@
+"""Names of ``T`` that no module holds: vector types, dialects of backends, and the error for the rest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import SCALAR_NAMES, DType
+from ..errors import CompileError, declare_codes
+
+__all__ = ["LanguageNameError", "missing_name"]
+
+declare_codes({"E-LANGUAGE-NAME": "a name that this version of the language does not have"})
+
+_LANES = (2, 4, 8, 16, 32, 64)
+
+
+class LanguageNameError(CompileError, AttributeError):
+    """The language has no such name; an AttributeError, so that `hasattr` and `getattr` with a default work."""
+
+
+def missing_name(name: str, known: Sequence[str]) -> Any:
+    """The value of ``T.<name>`` where the module has none: a vector type, a dialect, a name of a dialect.
+
+    Raises:
+        LanguageNameError: there is none.
+    """
+    if name.startswith("__"):
+        raise AttributeError(f"module 'tile_core.language' has no attribute {name!r}")
+    base, mark, lanes = name.rpartition("x")
+    if mark and lanes.isdecimal() and int(lanes) in _LANES and base in SCALAR_NAMES:
+        return DType(base, int(lanes))
+    dialects = _dialects()
+    if name in dialects:
+        return dialects[name]
+    for dialect in dialects.values():
+        if name in getattr(dialect, "__all__", ()):
+            return getattr(dialect, name)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    same = [k for k in known if k.lower() == name.lower()]
+    near = [*same, *(n for n in near if n not in same)]
+    raise LanguageNameError(
+        "E-LANGUAGE-NAME",
+        f"T.{name} is not available in this version",
+        facts=[f"dialects installed: {', '.join(dialects) or 'none'}"],
+        help=f"use {' or '.join('T.' + n for n in near)}" if near else "dir(T) lists the names that there are",
+    )
+
+
+def _dialects() -> dict[str, Any]:
+    """The dialects of installed backends by name; empty without backends that have one."""
+    return {}
