@@ -166,6 +166,13 @@ def test_a_read_outside_a_global_tensor_gives_zero_and_a_write_is_dropped(batch)
     assert a[3:].tolist() == [5.0] * 61
 
 
+def test_a_dropped_store_does_not_evaluate_its_value(batch):
+    a = np.ones(64, "int32")
+    params = "A: T.Buffer((64,), T.int32)"
+    run("for i in T.Parallel(70):\n    A[i] = 6 // A[i]", a, params=params, batch=batch)
+    assert (a == 6).all()
+
+
 def test_strict_runs_refuse_accesses_outside():
     with pytest.raises(ExecutionFault, match=r"write of A\[64\], outside its shape \[64\]"):
         run("for i in T.serial(65):\n    A[i] = 1.0", zeros(64), strict=True)
@@ -306,6 +313,12 @@ T.atomic_update(A, s)
         a,
     )
     assert np.array_equal(a, np.arange(64) + 2)
+
+
+def test_an_update_at_each_threads_own_place_runs_once_a_thread():
+    a = zeros(64)
+    run(kernel("if tx < 40:\n    T.atomic_update(A[tx % 8 : tx % 8 + 1], tx * 1.0)"), a)
+    assert a[:9].tolist() == [*(sum(range(i, 40, 8)) for i in range(8)), 0]
 
 
 # Vectors

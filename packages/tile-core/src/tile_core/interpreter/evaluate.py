@@ -376,6 +376,12 @@ class Evaluator:
             address = address + (starts[..., None] if vector or lanes > 1 else starts)
         return place, address, inside
 
+    def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> Any:
+        inside: Any = True
+        for index, extent in zip(indices, self.placement(buffer).shape):
+            inside = inside & ((index >= 0) & (index < extent))
+        return inside
+
     def _counting(self, many: bool, predicate: Any) -> Any:
         """Which lanes access memory: the active ones with the predicate; None for all."""
         mask = self.mask

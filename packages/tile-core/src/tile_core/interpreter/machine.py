@@ -34,6 +34,7 @@ from ..ir import (
     While,
     walk,
 )
+from ..tileop import TileOp
 from .batch import Plan, plan_batch
 from .effects import EFFECTS
 from .evaluate import Evaluator
@@ -290,7 +291,18 @@ class Machine(Evaluator):
             predicate = self.evaluate(stmt.predicate)
             if vector and stmt.predicate.dtype.lanes == 1:
                 predicate = np.asarray(predicate)[..., None]
+        outer = self.mask
+        if not vector and self.tolerates(stmt.buffer):
+            # A store that is dropped does not evaluate its value either: what it would divide by may have been read as
+            # 0.
+            inside = self._inside(stmt.buffer, indices)
+            if not np.all(inside):
+                self.mask = np.asarray(inside) if outer is None else outer & inside
+                if not self.mask.any():
+                    self.mask = outer
+                    return
         value = convert(self.evaluate(stmt.value), stmt.value.dtype, stmt.buffer.dtype)
+        self.mask = outer
         if vector and stmt.value.dtype.lanes == 1:
             value = np.asarray(value)[..., None]
         self.store(stmt.buffer, indices, vector, predicate, value, stmt.span)
@@ -346,8 +358,33 @@ class Machine(Evaluator):
         return self.run(stmt.body)
 
     def _tile_op(self, stmt: TileOpStmt) -> None:
-        if self.mask is None or self.mask.any():
+        if self.mask is not None and not self.mask.any():
+            return
+        if self.threads is None or not self._differs_by_thread(stmt.op):
             run_tile_op(self, stmt.op)
+            return
+        active = np.broadcast_to(True if self.mask is None else self.mask, self.batch_shape).reshape(-1)
+        for thread in np.flatnonzero(active):
+            self._as_one_thread(int(thread), stmt.op)
+
+    def _differs_by_thread(self, op: TileOp) -> bool:
+        """Whether each thread performs the op on a tile, or with a value, of its own."""
+        exprs = [*op.expressions(), *(low for _, _, region in op.operands() for low in region.mins)]
+        return any(np.ndim(self.evaluate(e)) for e in exprs)
+
+    def _as_one_thread(self, thread: int, op: TileOp) -> None:
+        state = self.env, self.mask, self.threads, self.batch_shape
+        starts = {s: s.lanes for s in self.storages.values() if s.lanes is not None}
+        self.env = {var: value[..., thread] if np.ndim(value) else value for var, value in self.env.items()}
+        self.mask, self.threads, self.batch_shape = None, None, ()
+        for storage, lanes in starts.items():
+            storage.lanes = lanes[..., thread]
+        try:
+            run_tile_op(self, op)
+        finally:
+            self.env, self.mask, self.threads, self.batch_shape = state
+            for storage, lanes in starts.items():
+                storage.lanes = lanes
 
     def effect(self, expr: Call) -> Any:
         """A call that does more than compute: barriers, atomics and what else has a row in `effects`."""

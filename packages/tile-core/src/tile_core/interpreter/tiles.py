@@ -114,7 +114,10 @@ class _Box:
     def _slice(self, data: np.ndarray) -> np.ndarray:
         start = self.place.offset + sum(low * s for low, s in zip(self.low, self.place.strides))
         shape = [high - low for low, high in zip(self.low, self.high)]
-        if self.place.storage.lanes is not None:
+        lanes = self.place.storage.lanes
+        if np.ndim(lanes) == 0 and lanes is not None:
+            start += int(lanes)
+        elif lanes is not None:
             raise ExecutionFault(
                 "E-RUN-DIVERGENCE",
                 f"{self.region.buffer.name} is each thread's own, so a tile op of the block cannot work on it",
