@@ -22,8 +22,8 @@ __all__ = ["PipelinePlanning", "body_statements"]
 
 declare_codes(
     {
-        "E-PIPELINED-STAGES": "num_stages of a pipelined loop is not a count",
-        "E-PIPELINED-ORDER": "order or stage of a pipelined loop does not fit its body",
+        "E-PIPELINED-STAGES": "a number of pipeline stages that is no integer ≥ 0",
+        "E-PIPELINED-ORDER": "an order or stage list that does not fit the statements of a pipelined loop",
         "E-PIPELINED-NESTED": "a pipelined loop inside a pipelined loop",
     }
 )
