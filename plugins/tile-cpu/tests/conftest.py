@@ -31,7 +31,7 @@ from tile_core.transform import (
 )
 from tile_cpu.plugin import BACKEND
 from tile_cpu.target import resolve_target
-from tile_cpu.transform import LowerParallelLoops
+from tile_cpu.transform import FuseParallelLoops, LowerParallelLoops
 
 LOWERING = (
     BindTarget,
@@ -42,6 +42,7 @@ LOWERING = (
     LowerTileOp,
     ApplyLayouts,
     LowerThreadCode,
+    FuseParallelLoops,
     LegalizeSafeMemoryAccess,
     LoopUnswitching,
     TightenLoopBounds,

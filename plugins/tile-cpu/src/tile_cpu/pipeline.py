@@ -31,7 +31,7 @@ from tile_core.transform import (
     VerifyRegions,
 )
 
-from .transform import LowerParallelLoops
+from .transform import FuseParallelLoops, LowerParallelLoops
 
 __all__ = ["pipeline"]
 
@@ -60,6 +60,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             LowerTileOp,
             ApplyLayouts,
             LowerThreadCode,
+            FuseParallelLoops,
             LegalizeSafeMemoryAccess,
             LoopUnswitching,
             TightenLoopBounds,

@@ -30,7 +30,7 @@ from tile_core.ir import (
 from tile_core.transform import Pass, PassContext, register_pass
 from tile_core.transform.linear import is_zero, linear_in, mentions
 
-__all__ = ["LowerParallelLoops"]
+__all__ = ["LowerParallelLoops", "best_axis", "perfect_nest", "stays_scalar"]
 
 # Costs of one vector statement's parts in units of one vector instruction, for W lanes: a strided access is W scalar
 # ones.
@@ -62,11 +62,11 @@ class _Order(Rewriter):
     def rewrite_For(self, node: For) -> Stmt | None:
         if node.kind != "parallel":
             return self.rewrite_children(node)
-        loops, body = _nest(node)
+        loops, body = perfect_nest(node)
         inner = self.rewrite(body)
         if inner is None:
             return None
-        axis = None if _blocks_vectors(inner) else _best_axis(loops, inner, self.lanes)
+        axis = None if stays_scalar(inner) else best_axis(loops, inner, self.lanes)
         order = [loop for loop in loops if loop is not axis] + ([axis] if axis is not None else [])
         stmt: Stmt = inner
         for loop in reversed(order):
@@ -75,7 +75,7 @@ class _Order(Rewriter):
         return stmt
 
 
-def _nest(loop: For) -> tuple[list[For], Stmt]:
+def perfect_nest(loop: For) -> tuple[list[For], Stmt]:
     """The perfectly nested parallel loops from `loop` on, outermost first, and the body inside them."""
     loops = [loop]
     while isinstance(loops[-1].body, For) and loops[-1].body.kind == "parallel":
@@ -83,7 +83,7 @@ def _nest(loop: For) -> tuple[list[For], Stmt]:
     return loops, loops[-1].body
 
 
-def _blocks_vectors(body: Stmt) -> bool:
+def stays_scalar(body: Stmt) -> bool:
     """Whether a body is one that VectorizeLoop would leave scalar, or has vector loops already."""
     for item in walk(body):
         if isinstance(item, (While, Evaluate, AccessPtr)) or (isinstance(item, Block) and item.allocations):
@@ -93,7 +93,7 @@ def _blocks_vectors(body: Stmt) -> bool:
     return False
 
 
-def _best_axis(loops: list[For], body: Stmt, lanes: int) -> For | None:
+def best_axis(loops: list[For], body: Stmt, lanes: int) -> For | None:
     """The loop to vectorise, or None where scalar code is as good."""
     accesses, operations = _inventory(body)
     best: tuple[float, For] | None = None
