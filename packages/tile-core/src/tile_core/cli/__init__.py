@@ -1,0 +1,1 @@
+"""The ``tile`` program. Its subcommands are found through the entry points ``tile.commands``."""
