@@ -41,6 +41,8 @@ def argument_error(signature: Signature, argument: str, field: str, expected: st
     code, sentence, help = _FIELDS.get(word, _FIELDS["condition"])
     names = {"argument": argument, "field": field, "expected": expected, "got": got, "kernel": signature.name}
     names["torch_dtype"] = f"torch.{expected}"
+    names["dimensions"] = "1 dimension" if expected == "1" else f"{expected} dimensions"
+    names["arguments"] = "1 argument" if expected == "1" else f"{expected} arguments"
     facts = [f"expected: {expected}", f"got:      {got}"]
     if word == "argument count":
         facts += [f"inputs:   {', '.join(map(str, signature.inputs)) or 'none'}"]
@@ -87,10 +89,10 @@ def refused_argument(error: Exception, args: tuple[Any, ...], signature: Signatu
 
 
 _FIELDS: dict[str, tuple[str, str, str | None]] = {
-    "argument count": ("E-ARG-COUNT", "takes {expected} arguments, got {got}", None),
+    "argument count": ("E-ARG-COUNT", "takes {arguments}, got {got}", None),
     "none": ("E-ARG-NONE", "{argument} is None, and the kernel uses it", "pass a tensor for {argument}"),
     "type": ("E-ARG-TYPE", "{argument} must be {expected}, got {got}", "pass {expected} for {argument}"),
-    "ndim": ("E-ARG-NDIM", "{argument} must have {expected} dimensions, got {got}", "reshape {argument}"),
+    "ndim": ("E-ARG-NDIM", "{argument} must have {dimensions}, got {got}", "reshape {argument}"),
     "dtype": (
         "E-ARG-DTYPE",
         "{argument} must be of type {expected}, got {got}",

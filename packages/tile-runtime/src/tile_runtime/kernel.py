@@ -61,7 +61,7 @@ class Kernel:
 
     def __repr__(self) -> str:
         params = ", ".join(map(str, self.params))
-        return f"<Kernel {self.name}({params}) for {self.target} through {self.execution_backend}>"
+        return f"<Kernel {self.name}({params}) for {self.target.kind} through {self.execution_backend}>"
 
     @property
     def name(self) -> str:
