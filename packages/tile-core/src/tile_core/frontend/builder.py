@@ -187,6 +187,10 @@ class ScalarRef:
         _require_zero(self, index)
         return self.__tile_expr__()
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        _require_zero(self, index)
+        require_builder("an assignment to a variable").store(self.buffer, self.indices, value)
+
     def __repr__(self) -> str:
         return repr(self.buffer)
 

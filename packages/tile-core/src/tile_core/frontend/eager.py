@@ -27,8 +27,10 @@ from typing import Any
 from ..dtypes import DType, as_dtype
 from ..errors import ArgumentError, CompileError, declare_codes
 from ..ir import Buffer, Expr, IntImm, PrimFunc, SizeVar, Var
+from ..source import Span
 from .builder import Builder, current_builder, require_builder
 from .function import finish, parameter_spans, run, signature_of
+from .operators import Placeholder
 from .regions import linear_terms
 from .signature import PointerType, TensorType, annotations_of, make_parameter
 from .staging import function_span, function_tree, staged
@@ -253,35 +255,24 @@ class _Restart(BaseException):
     it."""
 
 
-class _Undeclared:
+class _Undeclared(Placeholder):
     """A tensor parameter before its declaration."""
 
-    __slots__ = ("_spec", "_trace", "name")
+    __slots__ = ("spec",)
 
-    def __init__(self, trace: _EagerTrace, name: str, spec: TensorSpec | None) -> None:
-        self._trace = trace
-        self._spec = spec
-        self.name = name
+    def __init__(self, name: str, spec: TensorSpec | None) -> None:
+        super().__init__(name)
+        self.spec = spec
 
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute == "__tile_expr__" or not attribute.startswith("__"):
-            raise self.error()
-        raise AttributeError(attribute)
-
-    def __getitem__(self, index: Any) -> Any:
-        raise self.error()
-
-    def error(self) -> CompileError:
+    def error(self, span: Span | None = None) -> CompileError:
         """What a use raises."""
         return CompileError(
             "E-EAGER-DECLARE",
             f"the tensor {self.name} is not declared",
-            facts=[] if self._spec is None else [f"given: {as_dtype(self._spec.dtype)}{list(self._spec.shape)}"],
+            span=span,
+            facts=[] if self.spec is None else [f"given: {as_dtype(self.spec.dtype)}{list(self.spec.shape)}"],
             help=f"declare it before use: {self.name}: T.Tensor[[M, N], dtype], with M, N = T.const('M, N')",
         )
-
-    def __repr__(self) -> str:
-        return f"<undeclared tensor {self.name}>"
 
 
 class _EagerTrace:
@@ -306,20 +297,20 @@ class _EagerTrace:
         name, kind = parameter.name, parameter.kind
         annotation = self.owner.annotations.get(name)
         tensor = isinstance(value, TensorSpec)
-        if kind == "tensor" and (tensor or value is None):
+        if isinstance(annotation, TensorType) and (tensor or value is None):
             return self._declare(name, annotation, value)
         if kind == "scalar" and not tensor:
             found = make_parameter(name, annotation, self.spans.get(name))
             self.declared[name] = found
             return found
         if kind == "open" and tensor:
-            return _Undeclared(self, name, value)
+            return _Undeclared(name, value)
         if (
             kind == "open"
             and value is None
             and self.owner.signature.parameters[name].default is inspect.Parameter.empty
         ):
-            return _Undeclared(self, name, None)
+            return _Undeclared(name, None)
         if kind in ("constant", "open") and not tensor:
             return value
         raise ArgumentError(
@@ -349,7 +340,7 @@ class _EagerTrace:
                 facts=[f"given: {value!r}"],
                 help="pass a tensor, or leave the declaration out",
             )
-        return self._declare(name, annotation, value._spec)
+        return self._declare(name, annotation, value.spec)
 
     def _declare(self, name: str, annotation: TensorType, spec: TensorSpec | None) -> Buffer:
         position = [p.name for p in self.owner.parameters].index(name)
@@ -438,9 +429,7 @@ class _EagerTrace:
                 inputs.append(self.declared[parameter.name])
                 arguments.append(position)
             elif isinstance(value, TensorSpec):
-                error = _Undeclared(self, parameter.name, value).error()
-                error.span = self.spans.get(parameter.name)
-                raise error
+                raise _Undeclared(parameter.name, value).error(self.spans.get(parameter.name))
         returned = list(result) if isinstance(result, (tuple, list)) else [] if result is None else [result]
         order = []
         for item in returned:

@@ -133,7 +133,10 @@ def serial_range(
     step_value = loop_bound(what, "step", args[2], span) if len(args) == 3 else None
     low = const(0, "int32", span) if len(args) == 1 else loop_bound(what, "start", args[0], span)
     high = loop_bound(what, "stop", args[0] if len(args) == 1 else args[1], span)
-    distance = high if len(args) == 1 else binary("sub", high, low, span)
+    from_zero = isinstance(low, IntImm) and low.value == 0
+    distance = high if from_zero else binary("sub", high, low, span)
+    if isinstance(distance, IntImm) and distance.value < 0 and step_value is None:
+        distance = const(0, distance.dtype, span)
     if low.dtype is not distance.dtype:
         low = low.astype(distance.dtype)
     if step_value is None or (isinstance(step_value, IntImm) and step_value.value == 1):

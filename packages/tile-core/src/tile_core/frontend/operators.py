@@ -19,7 +19,7 @@ from ..source import Span
 from . import regions
 from .builder import ScalarRef
 
-__all__ = ["BUILTIN_NAMES", "Operators", "Unset", "is_expression", "reads_memory"]
+__all__ = ["BUILTIN_NAMES", "Operators", "Placeholder", "Unset", "is_expression", "reads_memory"]
 
 declare_codes(
     {
@@ -67,20 +67,17 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 _PLAIN_UNARY: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "bitnot": operator.invert, "pos": operator.pos}
 
 
-class Unset:
-    """Stands in a kernel's local name while the name has no value that may be used; using it as a value says why."""
+class Placeholder:
+    """Stands for a value that cannot be used; every use raises `error`."""
 
-    __slots__ = ("help", "name", "spans", "summary")
+    __slots__ = ("name",)
 
-    def __init__(self, name: str, summary: str, help: str, spans: tuple[tuple[str, Span | None], ...] = ()) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.summary = summary
-        self.help = help
-        self.spans = spans
 
     def error(self, span: Span | None = None) -> CompileError:
         """The error that a use raises."""
-        return CompileError("E-NAME-UNSET", self.summary, span=span, help=self.help, spans=self.spans)
+        raise TypeError(f"{type(self).__name__} does not say what is wrong")
 
     def __tile_expr__(self) -> Expr:
         raise self.error()
@@ -93,6 +90,12 @@ class Unset:
             raise AttributeError(name)
         raise self.error()
 
+    def __getitem__(self, index: Any) -> Any:
+        raise self.error()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self.error()
+
     def __iter__(self) -> Any:
         raise self.error()
 
@@ -101,6 +104,22 @@ class Unset:
 
     def __repr__(self) -> str:
         return f"<{self.name} has no value>"
+
+
+class Unset(Placeholder):
+    """What a kernel's local name holds while the name has no value that may be used."""
+
+    __slots__ = ("help", "spans", "summary")
+
+    def __init__(self, name: str, summary: str, help: str, spans: tuple[tuple[str, Span | None], ...] = ()) -> None:
+        super().__init__(name)
+        self.summary = summary
+        self.help = help
+        self.spans = spans
+
+    def error(self, span: Span | None = None) -> CompileError:
+        """The error that a use raises."""
+        return CompileError("E-NAME-UNSET", self.summary, span=span, help=self.help, spans=self.spans)
 
 
 def is_expression(value: Any) -> bool:
@@ -116,15 +135,16 @@ class Operators:
         """Overridden by the tracer."""
         return span
 
-    def binary(self, op: str, a: Any, b: Any, span: Span) -> Any:
+    def binary(self, op: str, a: Any, b: Any, span: Span | None) -> Any:
         """``a op b``."""
         if isinstance(a, (Expr, ScalarRef)) or isinstance(b, (Expr, ScalarRef)):
             return self._expression(op, a, b, span)
-        if type(a) is Unset or type(b) is Unset:
-            raise (a if type(a) is Unset else b).error(self.place(span))
+        for side in (a, b):
+            if isinstance(side, Placeholder):
+                raise side.error(self.place(span))
         return _PLAIN[op](a, b)
 
-    def _expression(self, op: str, a: Any, b: Any, span: Span) -> Any:
+    def _expression(self, op: str, a: Any, b: Any, span: Span | None) -> Any:
         if op in ("pow", "matmul"):
             raise CompileError(
                 "E-EXPR-TYPE",
@@ -155,7 +175,7 @@ class Operators:
             return result
         return binary(op, a, b, place)
 
-    def unary(self, op: str, a: Any, span: Span) -> Any:
+    def unary(self, op: str, a: Any, span: Span | None) -> Any:
         """``op a`` for -, ~ and +."""
         if isinstance(a, (Expr, ScalarRef)):
             value = as_expr(a)
@@ -164,19 +184,20 @@ class Operators:
             if op == "bitnot" and value.dtype.is_bool:
                 op = "not"
             return unary(op, value, self.place(span))
-        if type(a) is Unset:
+        if isinstance(a, Placeholder):
             raise a.error(self.place(span))
         return _PLAIN_UNARY[op](a)
 
-    def augment(self, op: str, a: Any, b: Any, span: Span) -> Any:
+    def augment(self, op: str, a: Any, b: Any, span: Span | None) -> Any:
         """The new value of ``a op= b``."""
         if is_expression(a) or is_expression(b):
             return self._expression(op, a, b, span)
-        if type(a) is Unset or type(b) is Unset:
-            raise (a if type(a) is Unset else b).error(self.place(span))
+        for side in (a, b):
+            if isinstance(side, Placeholder):
+                raise side.error(self.place(span))
         return _IN_PLACE[op](a, b)
 
-    def compare(self, ops: tuple[str, ...], values: tuple[Any, ...], span: Span) -> Any:
+    def compare(self, ops: tuple[str, ...], values: tuple[Any, ...], span: Span | None) -> Any:
         """``a < b <= c``: all pairs, each operand evaluated once."""
         result: Any = True
         for i, op in enumerate(ops):
@@ -189,22 +210,22 @@ class Operators:
                 result = binary("and", result, pair, self.place(span)) if is_expression(result) else pair
         return result
 
-    def not_(self, a: Any, span: Span) -> Any:
+    def not_(self, a: Any, span: Span | None) -> Any:
         """``not a``."""
         if is_expression(a):
             return unary("not", a, self.place(span))
         return not a
 
-    def all_(self, operands: tuple[Callable[[], Any], ...], span: Span) -> Any:
+    def all_(self, operands: tuple[Callable[[], Any], ...], span: Span | None) -> Any:
         """``a and b and …``: Python's short circuit while operands are Python values, a condition from the first
         expression on."""
         return self._junction("and", operands, span)
 
-    def any_(self, operands: tuple[Callable[[], Any], ...], span: Span) -> Any:
+    def any_(self, operands: tuple[Callable[[], Any], ...], span: Span | None) -> Any:
         """``a or b or …``."""
         return self._junction("or", operands, span)
 
-    def _junction(self, op: str, operands: tuple[Callable[[], Any], ...], span: Span) -> Any:
+    def _junction(self, op: str, operands: tuple[Callable[[], Any], ...], span: Span | None) -> Any:
         condition: Expr | None = None
         value: Any = None
         for operand in operands:
@@ -220,7 +241,7 @@ class Operators:
                 return binary(op, condition, bool(value), self.place(span))
         return value if condition is None else _as_condition(condition, self.place(span))
 
-    def ternary(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any], span: Span) -> Any:
+    def ternary(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any], span: Span | None) -> Any:
         """``then if condition else otherwise``; only the branch taken is evaluated."""
         if not is_expression(condition):
             return then() if condition else otherwise()
@@ -236,11 +257,11 @@ class Operators:
                 )
         return select(as_expr(condition), a, b, lazy=True, span=self.place(span))
 
-    def item(self, container: Any, index: Any, span: Span) -> Any:
+    def item(self, container: Any, index: Any, span: Span | None) -> Any:
         """``container[index]``."""
         if isinstance(container, Buffer):
             return regions.item(container, index, self.place(span))
-        if type(container) is Unset:
+        if isinstance(container, Placeholder):
             raise container.error(self.place(span))
         if isinstance(container, ScalarRef):
             load = container[index]
@@ -259,7 +280,7 @@ class Operators:
         """``start:stop:step`` inside brackets."""
         return slice(start, stop, step)
 
-    def builtin(self, function: Any, span: Span) -> Any:
+    def builtin(self, function: Any, span: Span | None) -> Any:
         """A call's function: Python's own min, max, abs, … are replaced by versions that take expressions or say what
         to use."""
         try:

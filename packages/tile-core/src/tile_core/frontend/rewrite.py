@@ -146,7 +146,9 @@ class _Function(ast.NodeTransformer):
         if len(node.targets) == 1:
             return [begin, *self.bind(node.targets[0], value, node)]
         temporary = self.fresh("value")
-        new = [begin, _assign(temporary, value)]
+        name = next((t.id for t in node.targets if isinstance(t, ast.Name)), "value")
+        once = _call("__scope__", "assign", _constant(name), value, _constant(None), self.span(node))
+        new = [begin, _assign(temporary, once)]
         for target in node.targets:
             new += self.bind(target, _name(temporary), node)
         return new
@@ -435,7 +437,8 @@ class _Function(ast.NodeTransformer):
     def visit_Yield(self, node: ast.Yield) -> Any:
         raise self.refuse(node, "yield", "return a value, or append to a list")
 
-    visit_YieldFrom = visit_Yield
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
+        raise self.refuse(node, "yield", "return a value, or append to a list")
 
     def visit_Await(self, node: ast.Await) -> Any:
         raise self.refuse(node, "await", "kernels have no coroutines")
@@ -540,7 +543,7 @@ def _constant(value: Any) -> ast.expr:
 
 
 def _constants(values: Sequence[Any] | None) -> ast.expr:
-    return ast.Constant(None if values is None else tuple(values))
+    return _constant(None if values is None else tuple(values))
 
 
 def _tuple(items: list[Any]) -> ast.expr:

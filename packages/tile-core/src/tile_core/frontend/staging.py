@@ -156,6 +156,8 @@ def _changed(function: FunctionType) -> CompileError:
 def _rewrite(function: FunctionType) -> tuple[CodeType, list[Span]]:
     node, source = function_tree(function)
     new, spans = rewrite_function(node, source)
+    # Under its own name it would be local to the outer function, and a recursive call would not find the global.
+    new.name = "__kernel__"
     names = (*_own_names, *function.__code__.co_freevars)
     outer = ast.FunctionDef(
         name="__outer__",
@@ -169,7 +171,8 @@ def _rewrite(function: FunctionType) -> tuple[CodeType, list[Span]]:
     module = ast.Module([ast.copy_location(outer, new)], [])
     ast.fix_missing_locations(module)
     code = compile(module, source, "exec", dont_inherit=True)
-    return _nested(_nested(code, "__outer__"), function.__name__), spans
+    inner = _nested(_nested(code, "__outer__"), "__kernel__")
+    return inner.replace(co_name=function.__code__.co_name), spans
 
 
 def _nested(code: CodeType, name: str) -> CodeType:

@@ -37,7 +37,7 @@ from ..source import Span
 from . import regions
 from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, index_of, require_builder
 from .loops import serial_range
-from .operators import Operators, Unset, is_expression, reads_memory
+from .operators import Operators, Placeholder, Unset, is_expression, reads_memory
 
 __all__ = ["Scope", "Tracer", "tracer"]
 
@@ -134,7 +134,7 @@ class Tracer(Operators):
             )
         return known(condition)
 
-    def store(self, container: Any, index: Any, value: Any, span: Span) -> None:
+    def store(self, container: Any, index: Any, value: Any, span: Span | None) -> None:
         """``container[index] = value``."""
         place = self.place(span)
         if isinstance(container, Buffer):
@@ -153,7 +153,7 @@ class Tracer(Operators):
         elif isinstance(container, ScalarRef):
             _ = container[index]
             self.builder.store(container.buffer, container.indices, _element(value, place), place)
-        elif type(container) is Unset:
+        elif isinstance(container, Placeholder):
             raise container.error(place)
         elif is_expression(index) and isinstance(container, list):
             self.item(container, index, span)
@@ -208,7 +208,7 @@ class Scope:
                 value.named = True
                 return value
             value = value.__tile_expr__()
-        elif type(value) is Unset:
+        elif isinstance(value, Placeholder):
             raise value.error(builder.place(span))
         if not isinstance(value, Expr) or isinstance(value, _FIXED):
             return value
@@ -243,7 +243,7 @@ class Scope:
             olds: what the names hold.
         """
         place = self.builder.place(span)
-        if type(value) is Unset:
+        if isinstance(value, Placeholder):
             raise value.error(place)
         if is_expression(value) or isinstance(value, (Buffer, BufferRegion, int, float)):
             raise CompileError(
@@ -281,6 +281,14 @@ class Scope:
                     spans=[(f"{frame.what} begins here", frame.span)],
                     help="put the rest into `else`, or keep the value in a T.alloc_var and return it at the end",
                 )
+        if isinstance(value, tuple):
+            return tuple([self._settled(item) for item in value])
+        return self._settled(value)
+
+    def _settled(self, value: Any) -> Any:
+        # What the function read must be what it returns, whatever the caller stores before using it.
+        if is_expression(value) and self.builder.kernel is not None and reads_memory(value):
+            return self.builder.bind("result", as_expr(value))
         return value
 
     def carried(
@@ -429,7 +437,7 @@ class Loop:
 
     def _check_iterable(self) -> None:
         value = self.iterable
-        if type(value) is Unset:
+        if isinstance(value, Placeholder):
             raise value.error(self.span)
         if is_expression(value) or isinstance(value, (Buffer, BufferRegion, int)):
             raise CompileError(
@@ -492,6 +500,12 @@ class WhileLoop:
         return False
 
 
+def store(container: Any, index: Any, value: Any) -> None:
+    """``container[index] = value`` in a plain function that a kernel calls; the place is the call's."""
+    span = require_builder("an assignment to an element").span
+    tracer.store(container, index, value, span)
+
+
 def known(value: Any) -> Any:
     """A constant expression as its Python number, anything else as it is."""
     return value.value if isinstance(value, (IntImm, FloatImm)) else value
@@ -519,7 +533,7 @@ def _element(value: Any, span: Span | None) -> Any:
             facts=[repr(value)],
             help=f"copy tiles with T.copy, or use an element such as {name}[i, j]",
         )
-    if type(value) is Unset:
+    if isinstance(value, Placeholder):
         raise value.error(span)
     return value
 

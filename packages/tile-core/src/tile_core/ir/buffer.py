@@ -46,6 +46,8 @@ class Buffer(Node):
 
     index: ClassVar[Callable[[Buffer, Any], Any] | None] = None
     """What ``buffer[…]`` means in a kernel; the front end installs it, as it knows the names that are bound there."""
+    store: ClassVar[Callable[[Buffer, Any, Any], None] | None] = None
+    """What ``buffer[…] = value`` means; installed likewise."""
     __iter__: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -56,6 +58,12 @@ class Buffer(Node):
         if Buffer.index is None:
             raise RuntimeError("import tile_core.language before indexing a buffer")
         return Buffer.index(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Stores an element, in the kernel that is being traced."""
+        if Buffer.store is None:
+            raise RuntimeError("import tile_core.language before storing to a buffer")
+        Buffer.store(self, index, value)
 
     def __repr__(self) -> str:
         shape = ", ".join(repr(s) for s in self.shape)

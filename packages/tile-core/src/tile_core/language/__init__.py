@@ -9,7 +9,9 @@ from typing import Any as _Any
 
 from ..frontend import Ref, const, dynamic, empty, macro, prim_func
 from ..frontend.regions import item as _item
+from ..frontend.trace import store as _store
 from ..ir import Buffer as _IRBuffer
+from ..layout import Fragment, Layout
 from .allocate import alloc_fragment, alloc_local, alloc_shared, alloc_var
 from .annotate import (
     annotate_compile_flags,
@@ -183,14 +185,17 @@ int = int32
 float = float32
 
 _IRBuffer.index = staticmethod(_item)
+_IRBuffer.store = staticmethod(_store)
 
 __all__ = [
     "Broadcast",
     "Buffer",
     "Cast",
+    "Fragment",
     "FragmentBuffer",
     "GemmWarpPolicy",
     "Kernel",
+    "Layout",
     "LocalBuffer",
     "Parallel",
     "Pipelined",

@@ -12,6 +12,7 @@ from ..frontend.builder import Frame, require_builder
 from ..frontend.operators import is_expression
 from ..frontend.trace import known
 from ..ir import Buffer, Call, Evaluate, as_expr, binary, cast
+from ..layout import Fragment, Layout
 
 __all__ = [
     "annotate_compile_flags",
@@ -79,15 +80,11 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
     Args:
         layout_map: buffer → T.Layout, T.Fragment, or a function from indices to physical indices.
     """
-    from ..layout import Fragment, Layout
-
     builder = require_builder("T.annotate_layout")
     builder.require_kernel("T.annotate_layout")
     for buffer, layout in _pairs("T.annotate_layout", layout_map):
         if callable(layout) and not isinstance(layout, (Layout, Fragment)):
-            from .layouts import Layout as make_layout
-
-            layout = make_layout([known(extent) for extent in buffer.shape], layout)
+            layout = Layout(buffer.static_shape(), layout)
         if not isinstance(layout, (Layout, Fragment)) or not buffer.is_on_chip:
             raise CompileError(
                 "E-ANNOTATE",

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..dtypes import SCALAR_NAMES, DType
-from ..errors import CompileError, declare_codes
+from ..errors import CompileError, PluginError, declare_codes
+from ..plugin import registry
 
 __all__ = ["LanguageNameError", "missing_name"]
 
@@ -31,12 +32,12 @@ def missing_name(name: str, known: Sequence[str]) -> Any:
     base, mark, lanes = name.rpartition("x")
     if mark and lanes.isdecimal() and int(lanes) in _LANES and base in SCALAR_NAMES:
         return DType(base, int(lanes))
-    dialects = _dialects()
+    dialects = registry.dialects()
     if name in dialects:
-        return dialects[name]
-    for dialect in dialects.values():
-        if name in getattr(dialect, "__all__", ()):
-            return getattr(dialect, name)
+        return registry.dialect(name)
+    found = _from_cuda(name, dialects)
+    if found is not None:
+        return found
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     same = [k for k in known if k.lower() == name.lower()]
     near = [*same, *(n for n in near if n not in same)]
@@ -48,6 +49,12 @@ def missing_name(name: str, known: Sequence[str]) -> Any:
     )
 
 
-def _dialects() -> dict[str, Any]:
-    """The dialects of installed backends by name; empty without backends that have one."""
-    return {}
+def _from_cuda(name: str, dialects: Sequence[str]) -> Any:
+    """A name of the CUDA dialect, which TileLang code writes without a prefix; None when it has no such name."""
+    if "cuda" not in dialects:
+        return None
+    try:
+        dialect = registry.dialect("cuda")
+    except PluginError:
+        return None
+    return getattr(dialect, name) if name in getattr(dialect, "__all__", ()) else None

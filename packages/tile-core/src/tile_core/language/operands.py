@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import ScalarRef, require_builder
+from ..frontend.operators import Placeholder
 from ..frontend.regions import static_value
 from ..ir import Buffer, BufferLoad, BufferRegion, Expr, IntImm, Ramp, const, full_region
 
@@ -49,6 +50,8 @@ def tile_region(op: str, label: str, value: Any) -> BufferRegion:
 
 def operand_error(op: str, label: str, value: Any) -> CompileError:
     """The error for an operand that is no place in memory."""
+    if isinstance(value, Placeholder):
+        return value.error()
     found = f"{value!r}, an expression" if isinstance(value, Expr) else f"{value!r}, a {type(value).__name__}"
     return CompileError(
         "E-OPERAND",
