@@ -96,6 +96,10 @@ class ScopedRewriter(Rewriter):
 
     def rewrite_Select(self, node: Select) -> Expr:
         condition = self.rewrite(node.condition)
+        if not node.lazy:
+            # Both values are evaluated whatever the condition says, so neither may rely on it.
+            true_value, false_value = self.rewrite(node.true_value), self.rewrite(node.false_value)
+            return _changed(node, condition=condition, true_value=true_value, false_value=false_value)
         with self.scope(*self.facts(node.condition)):
             true_value = self.rewrite(node.true_value)
         with self.scope(*self.facts(negated(node.condition))):
