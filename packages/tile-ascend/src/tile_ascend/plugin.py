@@ -1,15 +1,18 @@
 """The Ascend backend's declarations: everything is named by dotted strings, so that reading it loads no driver."""
 
 from tile_core.ir import MemoryScope
-from tile_core.plugin import PLUGIN_API, Backend, ExecutionBackend
+from tile_core.plugin import Backend, ExecutionBackend
 
 from .target import capacity
 
 __all__ = ["ASCENDC", "BACKEND"]
 
+# What this was built for, not what the installed core has.
+_API = (1, 0)
+
 BACKEND = Backend(
     name="ascend",
-    api=PLUGIN_API,
+    api=_API,
     kinds=("ascend",),
     resolve_target="tile_ascend.target:resolve_target",
     detect="tile_ascend.driver:detect",
@@ -30,7 +33,7 @@ BACKEND = Backend(
 
 ASCENDC = ExecutionBackend(
     name="ascendc",
-    api=PLUGIN_API,
+    api=_API,
     targets=("ascend",),
     available="tile_ascend.driver.execution:available",
     build="tile_ascend.driver.execution:build",

@@ -1,12 +1,15 @@
 """The CUDA backend's declarations: everything is named by dotted strings, so that reading it loads no driver."""
 
-from tile_core.plugin import PLUGIN_API, Backend, ExecutionBackend
+from tile_core.plugin import Backend, ExecutionBackend
 
 __all__ = ["BACKEND", "NVRTC"]
 
+# What this was built for, not what the installed core has.
+_API = (1, 0)
+
 BACKEND = Backend(
     name="cuda",
-    api=PLUGIN_API,
+    api=_API,
     kinds=("cuda",),
     resolve_target="tile_cuda.target:resolve_target",
     detect="tile_cuda.driver:detect",
@@ -21,7 +24,7 @@ BACKEND = Backend(
 
 NVRTC = ExecutionBackend(
     name="nvrtc",
-    api=PLUGIN_API,
+    api=_API,
     targets=("cuda",),
     available="tile_cuda.driver.execution:available",
     build="tile_cuda.driver.execution:build",

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..__about__ import __version__
 from ..errors import TileError
-from ..plugin import PLUGIN_API, Backend, Command, registry, resolve
+from ..plugin import PLUGIN_API, Backend, Command, Reason, registry, resolve
 from ..settings import Settings, settings
 from ..target import Target
 
@@ -103,7 +103,7 @@ def _targets() -> list[dict[str, Any]]:
         outcome = registry.current().detect(backend)
         # The highest priority comes first, so the first device is what "auto" takes.
         auto, taken = bool(outcome) and not taken, taken or bool(outcome)
-        device = f"present: {outcome.detail}" if outcome else f"absent: {outcome.text}"
+        device = f"absent: {outcome.text}" if isinstance(outcome, Reason) else f"present: {outcome.detail}"
         for kind in backend.kinds:
             rows.append({"target": kind, "auto": auto, "device": device, "compiler": _compiler(backend, kind)})
             auto = False
@@ -127,7 +127,11 @@ def _execution_backends() -> list[dict[str, Any]]:
     for spec in registry.current().ready("tile.execution_backends"):
         try:
             outcome = resolve(spec.available)()
-            text = f"yes{f': {outcome.detail}' if outcome.detail else ''}" if outcome else f"no: {outcome.text}"
+            text = (
+                f"no: {outcome.text}"
+                if isinstance(outcome, Reason)
+                else ": ".join(filter(None, ("yes", outcome.detail)))
+            )
         except Exception as error:
             text = f"asking raised {type(error).__name__}: {error}"
         rows.append({"name": spec.name, "targets": list(spec.targets), "available": text})

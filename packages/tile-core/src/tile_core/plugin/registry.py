@@ -264,12 +264,13 @@ class Registry:
         seen: list[str] = []
         for backend in self.backends():
             outcome = self.detect(backend)
-            if outcome:
-                chosen = resolve(backend.resolve_target)(Target(backend.kinds[0]))
-                if settings.verbose:
-                    print(f"tile: target auto is {chosen}{_because(seen)}", file=sys.stderr)
-                return backend, chosen
-            seen.append(f"{backend.name}: {outcome.text}")
+            if isinstance(outcome, Reason):
+                seen.append(f"{backend.name}: {outcome.text}")
+                continue
+            chosen = resolve(backend.resolve_target)(Target(backend.kinds[0]))
+            if settings.verbose:
+                print(f"tile: target auto is {chosen}{_because(seen)}", file=sys.stderr)
+            return backend, chosen
         self._no_device(seen)
 
     def _no_device(self, seen: list[str]) -> NoReturn:
