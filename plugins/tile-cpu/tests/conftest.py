@@ -31,10 +31,11 @@ from tile_core.transform import (
 )
 from tile_cpu.plugin import BACKEND
 from tile_cpu.target import resolve_target
-from tile_cpu.transform import FuseParallelLoops, LowerParallelLoops
+from tile_cpu.transform import FuseParallelLoops, LowerParallelLoops, WidenKSteps
 
 LOWERING = (
     BindTarget,
+    WidenKSteps,
     SelectInstructions,
     LayoutInference,
     PipelinePlanning,

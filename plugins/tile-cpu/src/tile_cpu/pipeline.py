@@ -31,7 +31,7 @@ from tile_core.transform import (
     VerifyRegions,
 )
 
-from .transform import FuseParallelLoops, LowerParallelLoops
+from .transform import FuseParallelLoops, LowerParallelLoops, WidenKSteps
 
 __all__ = ["pipeline"]
 
@@ -52,6 +52,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VerifyBufferInit,
             VerifyParallelLoop,
             # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
+            WidenKSteps,
             SelectInstructions,
             LayoutInference,
             PipelinePlanning,

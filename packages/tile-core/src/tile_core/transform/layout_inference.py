@@ -123,7 +123,9 @@ class _Problem(Visitor):
     def visit_Block(self, node: Block) -> None:
         self.buffers += [b for b in node.allocations if needs_layout(b)]
         for buffer, layout in node.annotation("layouts", ()):
-            if layout is not None:
+            # A Fragment says which thread holds what, not where it lies in memory: that is for backends with threads.
+            if isinstance(layout, Layout):
+                layout.require_injective(buffer.name, node.span)
                 demand = _Demand(layout, "strict", None, "T.annotate_layout", node.span)
                 self.fixed.setdefault(buffer, []).append(demand)
         self.visit_children(node)

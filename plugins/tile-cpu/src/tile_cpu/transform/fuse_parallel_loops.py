@@ -135,8 +135,8 @@ def _common(first: list[For], second: list[For]) -> int:
     """How many loops from the outermost on have the same bounds."""
     count = 0
     for a, b in zip(first, second):
-        same = a.step is None and b.step is None and a.annotations == b.annotations == ()
-        if not same or not structural_equal(a.min, b.min) or not structural_equal(a.extent, b.extent):
+        stepped = a.step is not None or b.step is not None
+        if stepped or not structural_equal(a.min, b.min) or not structural_equal(a.extent, b.extent):
             break
         count += 1
     return count
