@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of Markdown
 """Write the reference pages that are made from tables: error codes, pass options, settings, intrinsics.
 
 python tools/make_reference.py           rewrite docs/reference/*.md
