@@ -27,7 +27,10 @@ def _node_classes() -> dict[str, type[Node]]:
     while stack:
         for sub in stack.pop().__subclasses__():
             stack.append(sub)
-            found.setdefault(sub.__name__, sub)
+            known = found.setdefault(sub.__name__, sub)
+            # `node` makes a new class; the one it was given lives on, without FIELDS of its own, until it is collected.
+            if "FIELDS" in sub.__dict__ and "FIELDS" not in known.__dict__:
+                found[sub.__name__] = sub
     return found
 
 
