@@ -232,7 +232,7 @@ def lower_for(
 ) -> Artifact:
     """`lower` with everything resolved; what runtimes call. Instruments of plugins and ``TILE_DUMP_IR_DIR`` count too.
 
-    The artifact's notes hold: pass_seconds ((name, seconds) in order), solver_queries, diagnostics, inert_options.
+    The artifact's notes hold: pass_seconds (by name of the pass), solver_queries, diagnostics, inert_options.
     """
     times = PassTimes()
     dump = ir_dump(function)
@@ -251,7 +251,7 @@ def lower_for(
         entry=function.name,
         choices=list(context.choices),
         notes={
-            "pass_seconds": list(times.seconds),
+            "pass_seconds": times.by_pass(),
             "solver_queries": context.solver_queries,
             "diagnostics": list(context.diagnostics),
             "inert_options": sorted(set(options.given) - read),

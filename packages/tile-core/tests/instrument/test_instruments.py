@@ -20,6 +20,9 @@ def test_times_are_reported_slowest_first():
     times.after_pass(FIRST, module("1.0"), 0.001)
     times.after_pass(SECOND, module("1.0"), 0.003)
     assert times.total == 0.004
+    times.after_pass(FIRST, module("1.0"), 0.0)
+    assert times.by_pass() == {"First": 0.001, "Second": 0.003}
+    times.seconds.pop()
     assert times.report() == ("Second      3.000 ms  75.0%\nFirst       1.000 ms  25.0%\ntotal       4.000 ms")
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tile_core.errors import CompileError
@@ -78,6 +81,17 @@ def test_deep_parentheses_are_an_error_not_a_crash():
     with pytest.raises(CompileError) as caught:
         parse_expr("(" * 5000 + "1" + ")" * 5000)
     assert caught.value.code == "E-PARSE-SYNTAX"
+
+
+def test_words_of_other_rooms_are_known_without_importing_them():
+    program = (
+        "from tile_core.ir import parse; "
+        'f = parse(\'@T.prim_func\\ndef f(A: T.Buffer((4,), T.int8)):\\n    T.annotate("layouts", '
+        "((A, T.Layout(domain=(4,), image=(4,), forward=lambda i: i)),))\\n    T.fill(A, T.int8(0))\\n'); "
+        "print(f.body.annotations[0][1][0][1].domain)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (run.stdout, run.stderr) == ("(4,)\n", "")
 
 
 def test_python_is_never_run(tmp_path):

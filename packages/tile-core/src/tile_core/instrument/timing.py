@@ -24,6 +24,13 @@ class PassTimes:
         """Seconds in all passes."""
         return sum(seconds for _, seconds in self.seconds)
 
+    def by_pass(self) -> dict[str, float]:
+        """Seconds by name; those of a pass that ran more than once are added up."""
+        found: dict[str, float] = {}
+        for name, seconds in self.seconds:
+            found[name] = found.get(name, 0.0) + seconds
+        return found
+
     def report(self) -> str:
         """A table, slowest first, with the share of each pass; the sum is the last line."""
         total = self.total or 1.0

@@ -36,7 +36,7 @@ from .stmt import (
     TileOpStmt,
     While,
 )
-from .text import LOOP_NAMES, op_class
+from .text import LOOP_NAMES, load_vocabulary, op_class
 
 __all__ = ["parse", "parse_expr", "parse_stmt"]
 
@@ -444,6 +444,7 @@ def _is_declaration(node: ast.stmt) -> bool:
 
 
 def _syntax(text: str, source: str) -> ast.Module:
+    load_vocabulary()
     text = textwrap.dedent(text)
     add_source(source, text)
     try:

@@ -21,6 +21,7 @@ __all__ = [
     "flatten",
     "is_number",
     "literal_dtype",
+    "load_vocabulary",
     "only",
     "op_class",
     "pair_types",
@@ -138,6 +139,15 @@ def op_class(name: str) -> type[Node] | None:
         if found is not None:
             return found
     return None
+
+
+def load_vocabulary() -> None:
+    """Imports the rooms whose words a text may use before anybody else has imported them: layouts and tile ops."""
+    from importlib import import_module
+
+    # By name: this room comes before those in the order of imports, and only a reader of text needs them.
+    for room in ("layout", "tileop"):
+        import_module(f"tile_core.{room}")
 
 
 def text_dtype(name: str) -> DType | None:
