@@ -15,8 +15,7 @@ from tile_core.dtypes import DType
 from tile_core.errors import CacheWarning, OptionError, ToolchainError
 from tile_core.ir import Buffer, Evaluate, IntImm, PrimFunc
 from tile_core.plugin.registry import use
-from tile_core.settings import settings
-from tile_runtime.compiler import clear_memory, compile_kernel, disk_cache, lower
+from tile_runtime.compiler import clear_memory, compile_kernel, disk_cache
 from tile_runtime.options import CompileOptions
 
 # A whole backend in one module: its kernel adds the constant of its body to every element of A.
@@ -315,16 +314,37 @@ def test_a_full_disk_costs_the_cache_only(small, monkeypatch):
     assert not disk_cache().keys()
 
 
-def test_lower_builds_nothing(small):
-    artifact = lower(function(), CompileOptions.read({"target": "small"}))
-    assert "__tvm_ffi_plus" in artifact.sources["kernel.c"] and not artifact.binaries and small.LOG == ["lower"]
-
-
-def test_sources_and_ir_are_written_where_asked(small, tmp_path):
-    with settings.scope(dump_ir_dir=tmp_path / "ir"):
-        compiled(debug_root_path=tmp_path / "debug")
+def test_sources_are_written_where_asked(small, tmp_path):
+    compiled(debug_root_path=tmp_path / "debug")
     assert "__tvm_ffi_plus" in (tmp_path / "debug" / "plus" / "kernel.c").read_text()
-    assert (tmp_path / "ir" / "plus" / "00-traced.txt").read_text() == function().script(spans=True)
+
+
+def test_sources_are_written_for_a_kernel_from_the_caches_too(small, tmp_path):
+    compiled()
+    compiled(debug_root_path=tmp_path / "memory")
+    clear_memory()
+    compiled(debug_root_path=tmp_path / "disk")
+    assert (tmp_path / "memory" / "plus" / "kernel.c").exists() and (tmp_path / "disk" / "plus" / "kernel.c").exists()
+
+
+def test_who_dumps_the_ir_gets_it_although_the_kernel_is_on_disk(small, tmp_path, monkeypatch):
+    compiled()
+    clear_memory()
+    monkeypatch.setenv("TILE_DUMP_IR_DIR", str(tmp_path / "ir"))
+    compiled()
+    assert small.LOG == ["lower", "build"] * 2 and any((tmp_path / "ir").rglob("*"))
+
+
+def test_code_without_a_file_is_not_cached_and_says_so(small, monkeypatch):
+    from tile_runtime import compiler
+
+    real = compiler.code_digest
+    monkeypatch.setattr(compiler, "code_digest", lambda module: None if module == "tile_core" else real(module))
+    with pytest.warns(CacheWarning, match="plus is not cached: code of tile_core takes part in it and has no file"):
+        first = compiled()
+    with pytest.warns(CacheWarning):
+        assert compiled() is not first
+    assert not disk_cache().keys()
 
 
 def test_verbose_says_what_happens(small, capsys):

@@ -11,28 +11,29 @@ from __future__ import annotations
 
 import platform
 import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from tile_core.errors import TileError, ToolchainError
-from tile_core.ir import IRModule, PrimFunc, TileOpStmt, walk
+from tile_core.api import lower_for
+from tile_core.errors import CacheWarning, TileError, ToolchainError
+from tile_core.ir import PrimFunc, TileOpStmt, walk
 from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact, Backend, ExecutionBackend, resolve
 from tile_core.settings import settings
 from tile_core.target import Target
-from tile_core.transform.base import PassContext
 from tile_core.transform.options import Options
 
 from .__about__ import __version__
 from .cache import DiskCache, MemoryCache, cache_key, code_digest
 from .cache.artifact import artifact_files, artifact_from_entry
 from .diagnostics import phase, say
-from .dump import dump_ir, write_sources
 from .kernel import Kernel
 from .options import CompileOptions
 from .signature import normalize_out_idx
 
-__all__ = ["clear_memory", "compile_kernel", "disk_cache", "lower"]
+__all__ = ["clear_memory", "compile_kernel", "disk_cache"]
 
 _kernels: MemoryCache[Kernel] = MemoryCache()
 _disks: MemoryCache[DiskCache] = MemoryCache()
@@ -45,12 +46,6 @@ def compile_kernel(function: PrimFunc, options: CompileOptions) -> Kernel:
         UserError: what is wrong with the function, the options, the target or the machine.
     """
     return _Request(function, options).kernel()
-
-
-def lower(function: PrimFunc, options: CompileOptions) -> Artifact:
-    """`function` lowered and printed as source for its target; nothing is compiled, loaded or cached."""
-    request = _Request(function, options)
-    return request.lowered({})
 
 
 def disk_cache() -> DiskCache:
@@ -77,59 +72,40 @@ class _Request:
         self.execution = _execution_backend(options.execution_backend, self.backend, self.target)
 
     def kernel(self) -> Kernel:
+        kernel = self._kernel()
+        if self.debug_root_path is not None:
+            _write_sources(kernel.artifact, self.debug_root_path)
+        return kernel
+
+    def _kernel(self) -> Kernel:
         if settings.disable_cache:
             return self._load(self._compiled(), "", "compiled")
         base = self._base_parts()
+        nameless = [module for module, digest in base["code"].items() if digest is None]
+        if nameless:
+            _warn_nameless(self.function.name, nameless)
+            return self._load(self._compiled(), "", "compiled")
         identity = self._toolchain_identity()
         if identity is None:
             return self._without_toolchain(base)
         key = cache_key({**base, "toolchain": identity})
         return _kernels.get_or_make(key, lambda: self._from_disk_or_compiled(key, cache_key(base)))
 
-    def lowered(self, times: dict[str, float]) -> Artifact:
-        pipeline = registry.pipeline(self.backend, self.target, self.options)
-        context = PassContext(self.target, self.options, registry.instruments(), self.backend)
-        module = IRModule((self.function,))
-        seconds: dict[str, float] = {}
-        with phase(self.function.name, "lowering", times, self.verbose), dump_ir(self.function) as observe:
-
-            def after(pass_: Any, changed: IRModule, form: str, spent: float) -> None:
-                seconds[pass_.name] = seconds.get(pass_.name, 0.0) + spent
-                observe(pass_, changed, form)
-
-            module = pipeline.run(module, context, after)
-        with phase(self.function.name, "printing source", times, self.verbose):
-            sources = resolve(self.backend.codegen)(module, self.target)
-        return Artifact(
-            target=self.target,
-            name=self.function.name,
-            function=self.function,
-            module=module,
-            sources=dict(sources),
-            entry=self.function.name,
-            choices=list(context.choices),
-            notes={
-                "compile_flags": self.flags,
-                "diagnostics": list(context.diagnostics),
-                "pass_seconds": seconds,
-                "seconds": times,
-                "solver_queries": context.solver_queries,
-            },
-        )
-
     def _compiled(self) -> Artifact:
-        times: dict[str, float] = {}
-        artifact = self.lowered(times)
-        if self.debug_root_path is not None:
-            write_sources(artifact, self.debug_root_path)
+        name, times = self.function.name, {}
+        with phase(name, "lowering", times, self.verbose):
+            artifact = lower_for(self.function, self.backend, self.target, self.options)
+        artifact.notes["seconds"] = times
+        artifact.notes["compile_flags"] = self.flags
         if self.backend.toolchain is not None:
-            with phase(self.function.name, "compiling", times, self.verbose):
+            with phase(name, "compiling", times, self.verbose):
                 artifact.binaries.update(resolve(self.backend.toolchain).build(artifact))
         return artifact
 
     def _from_disk_or_compiled(self, key: str, base: str) -> Kernel:
         disk = disk_cache()
-        kernel = self._from_disk(disk, key)
+        # who wants to see the passes wants them to run
+        kernel = self._from_disk(disk, key) if settings.dump_ir_dir is None else None
         if kernel is not None:
             return kernel
         artifact = self._compiled()
@@ -137,7 +113,8 @@ class _Request:
         if entry is not None:
             disk.remember(base, key)
             # from its place in the cache, so that a debugger finds the file that runs
-            artifact.binaries.update({name: entry.files[name] for name in artifact.binaries if name in entry.files})
+            for name in artifact.binaries:
+                artifact.binaries[name] = entry.files.get(name, artifact.binaries[name])  # type: ignore[assignment]
         if self.verbose:
             say(f"{self.function.name}: compiled for {self.target} as {key[:16]}…")
         return self._load(artifact, key, "compiled")
@@ -228,6 +205,23 @@ def _resolved_target(function: PrimFunc, options: CompileOptions) -> tuple[Backe
 
 def _execution_backend(name: str | None, backend: Backend, target: Target) -> ExecutionBackend:
     return registry.resolve_execution_backend(name or settings.execution_backend, backend, target)
+
+
+def _warn_nameless(name: str, modules: list[str]) -> None:
+    warnings.warn(
+        f"{name} is not cached: code of {', '.join(modules)} takes part in it and has no file, so that a change of it "
+        "could not be seen; put it into a module",
+        CacheWarning,
+        stacklevel=6,
+    )
+
+
+def _write_sources(artifact: Artifact, root: Path) -> None:
+    """Writes each generated source to ``<root>/<kernel>/``."""
+    folder = root / artifact.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in artifact.sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _key(key: Any) -> str:

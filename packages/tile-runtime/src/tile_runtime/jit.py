@@ -13,7 +13,7 @@ when one changed, it is traced anew.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from tile_core.errors import ArgumentError, OptionError, declare_codes
@@ -288,12 +288,12 @@ def _spec(value: Any) -> TensorSpec:
 
 def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides in elements, or None for a contiguous tensor."""
-    stride = getattr(value, "stride", None)
-    strides: Sequence[int] = stride() if callable(stride) else [step // value.itemsize for step in value.strides]
+    stride: Any = getattr(value, "stride", None)
+    strides = tuple(stride()) if stride is not None else tuple(step // value.itemsize for step in value.strides)
     running = 1
     for extent, step in zip(reversed(shape), reversed(strides)):
         if extent != 1 and step != running:
-            return tuple(strides)
+            return strides
         running *= extent
     return None
 

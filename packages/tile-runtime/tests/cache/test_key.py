@@ -114,5 +114,16 @@ def test_code_without_a_file_has_no_digest():
     assert code_digest("sys") is None
 
 
+def test_a_script_is_known_by_its_contents_and_an_interactive_session_not(tmp_path, monkeypatch):
+    main = sys.modules["__main__"]
+    (tmp_path / "script.py").write_text("a = 1\n")
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "script.py"), raising=False)
+    first = code_digest("__main__")
+    (tmp_path / "script.py").write_text("a = 10\n")
+    assert first and code_digest("__main__") not in (None, first)
+    monkeypatch.delattr(main, "__file__")
+    assert code_digest("__main__") is None
+
+
 def test_core_and_runtime_have_digests():
     assert len({code_digest("tile_core"), code_digest("tile_runtime")}) == 2

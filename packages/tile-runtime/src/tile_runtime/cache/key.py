@@ -16,6 +16,7 @@ import importlib.util
 import json
 import math
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,9 +100,12 @@ def _canonical(value: object, where: str) -> object:
 
 def _place_of(module: str) -> Path | None:
     """The package's folder or the module's file, without importing it."""
+    if module == "__main__":
+        script = getattr(sys.modules.get("__main__"), "__file__", None)
+        return Path(script) if script and os.path.isfile(script) else None
     try:
         spec = importlib.util.find_spec(module.partition(".")[0])
-    except (ImportError, ValueError):  # ValueError: __main__ and modules without a spec
+    except (ImportError, ValueError):  # ValueError: a module without a spec
         return None
     if spec is None:
         return None
