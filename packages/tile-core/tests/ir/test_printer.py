@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import enum
 import os
 import subprocess
 import sys
@@ -8,6 +10,7 @@ import textwrap
 import pytest
 
 from tile_core.dtypes import DType
+from tile_core.errors import CompileError
 from tile_core.ir import (
     Attr,
     Binary,
@@ -20,6 +23,7 @@ from tile_core.ir import (
     BufferStore,
     Call,
     Evaluate,
+    Executors,
     FloatImm,
     For,
     IndexMap,
@@ -28,24 +32,34 @@ from tile_core.ir import (
     KernelLaunch,
     PrimFunc,
     Ramp,
+    Select,
     Seq,
     SizeVar,
     TileOpStmt,
     Unary,
     Var,
     assert_structural_equal,
+    attr,
     binary,
     cast,
+    child,
+    children,
     const,
     expr_text,
     full_region,
+    node,
+    operand,
     parse,
     parse_expr,
+    parse_stmt,
+    register_value,
     script,
     seq,
     stmt_text,
 )
+from tile_core.ir.pipe import Pipe
 from tile_core.source import Span
+from tile_core.tileop import TileOp, register_tile_op
 from tile_core.tileop.copy import Copy
 
 I32, I64, F16, F32 = (DType(n) for n in ("int32", "int64", "float16", "float32"))
@@ -224,3 +238,96 @@ def test_text_is_the_same_in_every_process():
     }
     assert len(seen) == 1
     assert seen.pop().startswith(GOLDEN)
+
+
+def test_what_is_too_deep_to_print_does_not_break_an_error_message():
+    deep = i
+    for _ in range(5000):
+        deep = Select(i < 1, const(0, I32), deep)
+    assert repr(deep) == "<nested too deeply to print>"
+
+
+class _Weight(enum.Enum):
+    LIGHT = "l"
+    HEAVY = "h"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    weight: _Weight
+    steps: tuple[int, ...]
+
+
+register_value(_Weight, "TestWeight")
+register_value(_Plan, "TestPlan")
+
+
+@register_tile_op
+@node
+class _Blend(TileOp):
+    """An op of a third party."""
+
+    name = "test_blend"
+    a: BufferRegion = operand("in")
+    mask: BufferRegion | None = operand("in", default=None)
+    out: BufferRegion = operand("out", default=None)
+    weights: tuple = children(default=())
+    bias: object = child(default=None)
+    plan: object = attr(default=None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "T.test_blend(x, out=x)"),
+        ({"mask": True}, "T.test_blend(x, x, x)"),
+        ({"weights": (i + 1, const(2, I32)), "bias": const(0.5, F32)},
+         "T.test_blend(x, out=x, weights=(i + 1, T.int32(2)), bias=0.5)"),
+        ({"plan": _Plan(_Weight.HEAVY, (1, 2))},
+         'T.test_blend(x, out=x, plan=T.TestPlan(weight=T.TestWeight(name="HEAVY"), steps=(1, 2)))'),
+    ],
+)  # fmt: skip
+def test_an_op_of_a_third_party_prints_and_reads_back(fields, text):
+    x = Buffer("x", (const(4, I32),), F32)
+    region = full_region(x)
+    if fields.pop("mask", False):
+        fields["mask"] = region
+    op = TileOpStmt(_Blend(region, out=region, **fields), "loop")
+    printed = stmt_text(op)
+    assert printed == text[:-1] + ', candidate="loop")'
+    assert_structural_equal(parse_stmt(printed, {"x": x, "i": i}), op)
+
+
+def test_a_logical_pipe_prints_in_its_loop_and_reads_back():
+    pipe = Pipe("loads", 3, (0,), (1,), (A,))
+    loop = For(i, zero(), const(4, I32), "pipelined", Seq(()), None, (("num_stages", 3), ("pipes", (pipe,))))
+    assert stmt_text(loop).splitlines()[0] == (
+        "for i in T.Pipelined(4, num_stages=3, "
+        'pipes=(T.Pipe(name="loads", depth=3, producers=(0,), consumers=(1,), buffers=(A,)),)):'
+    )
+    function = PrimFunc("main", (A,), loop)
+    assert_structural_equal(parse(function.script()), function)
+
+
+def test_executor_sets_print_as_values():
+    held = Attr("executors", Executors("warp", 0, 4, i < 2), None, Seq(()))
+    assert stmt_text(held).splitlines()[0] == (
+        'with T.attr("executors", T.Executors(kind="warp", first=0, count=4, predicate=i < 2), None):'
+    )
+    assert_structural_equal(parse_stmt(stmt_text(held), {"i": i}), held)
+
+
+def test_a_value_without_a_form_is_shown_and_refused_when_read():
+    function = PrimFunc("main", (), Seq(()), (("hook", object),))
+    assert "T.opaque(\"<class 'object'>\")" in function.script()
+    with pytest.raises(CompileError, match="cannot be read back"):
+        parse(function.script())
+
+
+def test_every_kind_of_node_has_its_own_text():
+    from tile_core.ir import expr, print_expr, printer, stmt
+
+    plain = {"IntImm", "FloatImm", "Var", "SizeVar", "Binary", "Seq"}  # printed by the methods that everything uses
+    for module, table in ((expr, print_expr._EXPRESSIONS), (stmt, printer._STATEMENTS)):
+        classes = {n for n in module.__all__ if isinstance(getattr(module, n), type) and getattr(module, n).FIELDS}
+        assert classes - plain == {cls.__name__ for cls in table}

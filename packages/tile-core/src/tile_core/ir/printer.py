@@ -52,19 +52,31 @@ def script(node: IRModule | PrimFunc, spans: bool = False) -> str:
 
 def expr_text(expr: Expr) -> str:
     """An expression as text; free names are not declared."""
-    return ExprPrinter(declare=False).expr(expr)
+    return _shallow(lambda: ExprPrinter(declare=False).expr(expr))
 
 
 def stmt_text(stmt: Stmt, spans: bool = False) -> str:
     """A statement as text; free names are not declared."""
     printer = Printer(spans=spans, declare=False)
-    printer.suite(stmt)
-    return "\n".join(printer.lines)
+
+    def write() -> str:
+        printer.suite(stmt)
+        return "\n".join(printer.lines)
+
+    return _shallow(write)
 
 
 def region_text(region: BufferRegion) -> str:
     """A region as text, such as ``A[0:128, k]``."""
-    return ExprPrinter(declare=False).region(region, whole=False)
+    return _shallow(lambda: ExprPrinter(declare=False).region(region, whole=False))
+
+
+def _shallow(write: Callable[[], str]) -> str:
+    # These texts stand in error messages, where an error of their own would hide the one to tell.
+    try:
+        return write()
+    except RecursionError:
+        return "<nested too deeply to print>"
 
 
 _LOOP_KEYWORDS = ("min", "step", "dtype", "annotations")
