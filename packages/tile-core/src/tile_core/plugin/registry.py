@@ -332,7 +332,8 @@ class Registry:
                 help='use "auto", or one of these',
             )
         spec = self.execution_backend(name)
-        if "*" not in spec.targets and target.kind not in spec.targets:
+        # A backend that lists it makes what it loads: a new kind of target needs no change in the execution backend.
+        if name not in backend.execution_backends and not {"*", target.kind} & set(spec.targets):
             raise OptionError(
                 "E-EXECUTION-BACKEND",
                 f"execution backend {name!r} does not serve target {target.kind}",
