@@ -180,6 +180,10 @@ class Prover:
         simplifier = self.simplifier
         facts = [*simplifier.raw_facts, *simplifier.bound_conditions()]
         answer = ask(goal, facts, simplifier.ranges)
+        values = answer.values or {}
+        if answer.outcome == "refuted" and any(simplifier.is_unforeseen(var) for var in values):
+            # What the variable holds comes from memory: the solver's choice need not occur.
+            return Decision("unknown")
         return Decision(answer.outcome, answer.values)
 
     # ---- witnesses without the solver
@@ -195,7 +199,7 @@ class Prover:
                     variables.setdefault(item)
         if len(variables) > 24:
             return None
-        if any(var in simplifier.data_vars for var in variables):
+        if any(simplifier.is_unforeseen(var) for var in variables):
             return None
         ranges = {var: self._sample_range(var) for var in variables}
         if any(known.empty for known in ranges.values()):

@@ -367,6 +367,9 @@ class Simplifier(Vectors, Logic, Facts):
             self.add_bound(own.plus(low_sum, -1), at_least=0)
         if high_sum.terms and not self.is_data_sum(high_sum):
             self.add_bound(own.plus(high_sum, -1), at_most=-1)
+        if self.is_data_sum(low_sum) or self.is_data_sum(high_sum):
+            # How far the range really goes is decided by memory.
+            self.ranged_by_data = self.ranged_by_data | {var}
         if self.ranges[var].empty:
             self.contradiction = True
         self._clear_memos()
@@ -389,6 +392,8 @@ class Simplifier(Vectors, Logic, Facts):
             self._clear_memos()
         elif var.dtype.is_bool and var.dtype.lanes == 1:
             truth = self.simplify(value)
+            if reads_memory(truth):
+                self.data_vars = self.data_vars | {var}
             if isinstance(truth, IntImm):
                 self.truths[id(self.simplify(var))] = bool(truth.value)
                 self._clear_memos()

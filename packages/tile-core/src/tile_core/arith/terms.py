@@ -76,7 +76,18 @@ class Linear:
 class Saved:
     """Knowledge as it was: ranges, facts and everything derived from them."""
 
-    __slots__ = ("atom_facts", "contradiction", "data_vars", "facts", "memos", "moduli", "ranges", "raw", "truths")
+    __slots__ = (
+        "atom_facts",
+        "contradiction",
+        "data_vars",
+        "facts",
+        "memos",
+        "moduli",
+        "ranged_by_data",
+        "ranges",
+        "raw",
+        "truths",
+    )
 
     def __init__(self, table: TermTable) -> None:
         self.ranges = table.ranges
@@ -86,6 +97,7 @@ class Saved:
         self.truths = table.truths
         self.raw = table.raw_facts
         self.data_vars = table.data_vars
+        self.ranged_by_data = table.ranged_by_data
         self.contradiction = table.contradiction
         self.memos = table.memos()
 
@@ -114,7 +126,9 @@ class TermTable:
         self.moduli: dict[int, ModularSet] = {}
         self.truths: dict[int, bool] = {}
         self.raw_facts: list[Expr] = []
+        # Variables whose values come from memory, and loop variables whose ranges do.
         self.data_vars: frozenset[Var] = frozenset()
+        self.ranged_by_data: frozenset[Var] = frozenset()
         self.contradiction = False
         self._clear_memos()
 
@@ -148,6 +162,7 @@ class TermTable:
         self.ranges, self.atom_facts, self.facts = saved.ranges, saved.atom_facts, saved.facts
         self.moduli, self.truths, self.raw_facts = saved.moduli, saved.truths, saved.raw
         self.data_vars, self.contradiction = saved.data_vars, saved.contradiction
+        self.ranged_by_data = saved.ranged_by_data
         self._intervals, self._modular, self._simplified, self._linears, self._divisions = saved.memos
 
     # ---- interning
@@ -203,6 +218,11 @@ class TermTable:
             elif not isinstance(node, (BufferLoad, Call)):
                 stack += node.child_nodes()
         return False
+
+    def is_unforeseen(self, var: Var) -> bool:
+        """Whether memory decides the values of a variable, so that not all values that are known to be possible need
+        occur."""
+        return var in self.data_vars or var in self.ranged_by_data
 
     def is_data_sum(self, sum_: Linear) -> bool:
         """Whether values from memory, calls or wrapping types are in a sum, so that it may wrap."""

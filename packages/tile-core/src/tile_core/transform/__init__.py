@@ -4,7 +4,9 @@ from .apply_layouts import ApplyLayouts
 from .base import Pass, PassContext, Rewriter, find_pass, passes, register_pass
 from .bind_target import BindTarget
 from .flatten_buffer import FlattenBuffer
+from .inject_assumes import InjectAssumes
 from .layout_inference import LayoutInference
+from .legalize_negative_index import LegalizeNegativeIndex
 from .legalize_safe_memory_access import LegalizeSafeMemoryAccess
 from .loop_unswitching import LoopUnswitching
 from .lower_thread_code import LowerThreadCode
@@ -15,15 +17,23 @@ from .options import Option, Options, declare_option, declared_options
 from .pipeline_planning import PipelinePlanning
 from .select_instructions import SelectInstructions
 from .serialize_pipelines import SerializePipelines
+from .simplify import Simplify
 from .split_host_device import SplitHostDevice
 from .tighten_loop_bounds import TightenLoopBounds
 from .vectorize_loop import VectorizeLoop
+from .verify_buffer_init import VerifyBufferInit
+from .verify_fragment_index import VerifyFragmentIndex
+from .verify_loop_nesting import VerifyLoopNesting
+from .verify_parallel_loop import VerifyParallelLoop
+from .verify_regions import VerifyRegions
 
 __all__ = [
     "ApplyLayouts",
     "BindTarget",
     "FlattenBuffer",
+    "InjectAssumes",
     "LayoutInference",
+    "LegalizeNegativeIndex",
     "LegalizeSafeMemoryAccess",
     "LoopUnswitching",
     "LowerThreadCode",
@@ -38,9 +48,15 @@ __all__ = [
     "Rewriter",
     "SelectInstructions",
     "SerializePipelines",
+    "Simplify",
     "SplitHostDevice",
     "TightenLoopBounds",
     "VectorizeLoop",
+    "VerifyBufferInit",
+    "VerifyFragmentIndex",
+    "VerifyLoopNesting",
+    "VerifyParallelLoop",
+    "VerifyRegions",
     "declare_option",
     "declared_options",
     "find_pass",
