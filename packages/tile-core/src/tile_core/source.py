@@ -75,6 +75,6 @@ def render_snippet(span: Span) -> list[str]:
         lines.append(f"{' ' * len(number)} | {' ' * span.column}{'^' * width}")
     caller = span.caller
     while caller is not None:
-        lines.append(f"   in a macro called from {caller!r}")
+        lines.append(f"   called from {caller!r}")
         caller = caller.caller
     return lines

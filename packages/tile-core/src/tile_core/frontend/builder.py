@@ -33,6 +33,7 @@ from ..ir import (
 )
 from ..source import Span
 from ..tileop.base import TileOp
+from .placeholder import refuse_placeholder
 
 __all__ = ["Builder", "Frame", "LoopFrame", "ScalarRef", "current_builder", "require_builder"]
 
@@ -420,6 +421,7 @@ def index_of(buffer: Buffer, index: Any, span: Span | None = None) -> Expr:
     Raises:
         CompileError: it is no integer (E-INDEX-TYPE).
     """
+    refuse_placeholder(index, span)
     if type(index) is int:
         return const(index, "int32" if -(2**31) <= index < 2**31 else "int64", span)
     if not isinstance(index, (int, Expr)) and hasattr(index, "__index__"):

@@ -29,11 +29,11 @@ from ..errors import ArgumentError, CompileError, declare_codes
 from ..ir import Buffer, Expr, IntImm, PrimFunc, SizeVar, Var
 from ..source import Span
 from .builder import Builder, current_builder, require_builder
-from .function import finish, parameter_spans, run, signature_of
-from .operators import Placeholder
+from .function import finish, run, signature_of
+from .placeholder import Placeholder
 from .regions import linear_terms
 from .signature import PointerType, TensorType, annotations_of, make_parameter
-from .staging import function_span, function_tree, staged
+from .staging import function_span, function_tree, parameter_spans, staged
 
 __all__ = [
     "EagerFunction",

@@ -15,10 +15,10 @@ from typing import Any
 
 from ..errors import CompileError, TileError, declare_codes
 from ..ir import Buffer, KernelLaunch, PrimFunc, SizeVar, Var, walk
-from ..source import Span
+from ..source import Span, source_line
 from .builder import Builder, _current
 from .signature import annotations_of, make_parameter
-from .staging import function_span, function_tree, is_staged, staged
+from .staging import function_span, parameter_spans, staged
 
 __all__ = ["finish", "prim_func", "run", "trace_prim_func"]
 
@@ -91,18 +91,6 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     return signature
 
 
-def parameter_spans(function: Callable[..., Any]) -> dict[str, Span]:
-    """The place of each parameter in the source."""
-    if is_staged(function):
-        return {}
-    node, source = function_tree(function)
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return {
-        a.arg: Span(source, a.lineno, a.col_offset, (a.end_col_offset or 0) if a.end_lineno == a.lineno else 0)
-        for a in arguments
-    }
-
-
 def run(builder: Builder, call: Callable[[], Any]) -> Any:
     """Calls a rewritten function with `builder` collecting; errors without a place get one."""
     token = _current.set(builder)
@@ -173,7 +161,12 @@ def _place(builder: Builder, traceback: TracebackType | None) -> Span | None:
     innermost = _innermost(traceback, package=False)
     if innermost is None or (builder.span is not None and innermost[2]):
         return builder.span
-    return Span(innermost[0], innermost[1], caller=builder.span)
+    return _line_span(innermost[0], innermost[1], builder.span)
+
+
+def _line_span(source: str, line: int, caller: Span | None) -> Span:
+    text = source_line(source, line) or ""
+    return Span(source, line, len(text) - len(text.lstrip()), len(text), caller)
 
 
 def _innermost(traceback: TracebackType | None, package: bool) -> tuple[str, int, bool] | None:

@@ -8,6 +8,7 @@ from ..errors import CompileError, declare_codes
 from ..ir import Expr, For, IntImm, Var, as_expr, binary, const
 from ..source import Span
 from .builder import Builder, Frame, LoopFrame, ScalarRef
+from .placeholder import refuse_placeholder
 
 __all__ = ["Nest", "loop_bound", "serial_range"]
 
@@ -158,6 +159,7 @@ def serial_range(
 
 def loop_bound(what: str, label: str, value: Any, span: Span | None) -> Expr:
     """A loop bound as an integer expression."""
+    refuse_placeholder(value, span)
     if isinstance(value, (int, Expr, ScalarRef)) and not isinstance(value, bool):
         expr = as_expr(value, span=span)
         if expr.dtype.is_int and expr.dtype.lanes == 1:

@@ -18,13 +18,13 @@ from ..ir.buffer import Buffer
 from ..source import Span
 from . import regions
 from .builder import ScalarRef
+from .placeholder import Placeholder
 
-__all__ = ["BUILTIN_NAMES", "Operators", "Placeholder", "Unset", "is_expression", "reads_memory"]
+__all__ = ["BUILTIN_NAMES", "Operators", "is_expression", "reads_memory"]
 
 declare_codes(
     {
         "E-TRACE-VALUE": "Python needs the value of an expression while the kernel is traced",
-        "E-NAME-UNSET": "a name that has no value here",
     }
 )
 
@@ -67,61 +67,6 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
 _PLAIN_UNARY: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "bitnot": operator.invert, "pos": operator.pos}
 
 
-class Placeholder:
-    """Stands for a value that cannot be used; every use raises `error`."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def error(self, span: Span | None = None) -> CompileError:
-        """The error that a use raises."""
-        raise TypeError(f"{type(self).__name__} does not say what is wrong")
-
-    def __tile_expr__(self) -> Expr:
-        raise self.error()
-
-    def __bool__(self) -> bool:
-        raise self.error()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise self.error()
-
-    def __getitem__(self, index: Any) -> Any:
-        raise self.error()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise self.error()
-
-    def __iter__(self) -> Any:
-        raise self.error()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self.error()
-
-    def __repr__(self) -> str:
-        return f"<{self.name} has no value>"
-
-
-class Unset(Placeholder):
-    """What a kernel's local name holds while the name has no value that may be used."""
-
-    __slots__ = ("help", "spans", "summary")
-
-    def __init__(self, name: str, summary: str, help: str, spans: tuple[tuple[str, Span | None], ...] = ()) -> None:
-        super().__init__(name)
-        self.summary = summary
-        self.help = help
-        self.spans = spans
-
-    def error(self, span: Span | None = None) -> CompileError:
-        """The error that a use raises."""
-        return CompileError("E-NAME-UNSET", self.summary, span=span, help=self.help, spans=self.spans)
-
-
 def is_expression(value: Any) -> bool:
     """Whether `value` is known only when the kernel runs."""
     return isinstance(value, (Expr, ScalarRef))
@@ -142,6 +87,8 @@ class Operators:
         for side in (a, b):
             if isinstance(side, Placeholder):
                 raise side.error(self.place(span))
+            if isinstance(side, Buffer) and op not in ("eq", "ne"):
+                raise _whole_buffer(side, self.place(span))
         return _PLAIN[op](a, b)
 
     def _expression(self, op: str, a: Any, b: Any, span: Span | None) -> Any:
@@ -160,13 +107,7 @@ class Operators:
             b = b.__tile_expr__()
         for side in (a, b):
             if isinstance(side, Buffer):
-                raise CompileError(
-                    "E-EXPR-VALUE",
-                    f"{side.name} is a whole buffer, not a value",
-                    span=place,
-                    facts=[repr(side)],
-                    help="use an element such as A[i, j] in a T.Parallel loop",
-                )
+                raise _whole_buffer(side, place)
         if op == "div" or (op in ("bitand", "bitor") and (_is_bool(a) or _is_bool(b))):
             # The operators of Expr know about true division and about `&` of conditions.
             result = _PLAIN[op](a if isinstance(a, Expr) or isinstance(b, Expr) else as_expr(a), b)
@@ -298,6 +239,16 @@ class Operators:
         return call
 
 
+def _whole_buffer(buffer: Buffer, span: Span | None) -> CompileError:
+    return CompileError(
+        "E-EXPR-VALUE",
+        f"{buffer.name} is a whole buffer, not a value",
+        span=span,
+        facts=[repr(buffer)],
+        help="use an element such as A[i, j] in a T.Parallel loop",
+    )
+
+
 def _is_bool(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, Expr) and value.dtype.is_bool)
 
@@ -341,9 +292,12 @@ _INSTEAD = {
 def _no_value(name: str) -> Callable[[tuple[Any, ...], Span | None], CompileError]:
     def call(args: tuple[Any, ...], span: Span | None) -> CompileError:
         found = next(a for a in args if is_expression(a) or isinstance(a, Buffer))
+        what = (
+            "a value that is known only when the kernel runs" if is_expression(found) else "Python values, not a buffer"
+        )
         return CompileError(
             "E-TRACE-VALUE",
-            f"Python's {name}() needs a value that is known only when the kernel runs",
+            f"Python's {name}() needs {what}" if isinstance(found, Buffer) else f"Python's {name}() cannot take {what}",
             span=span,
             facts=[f"found {found!r}"],
             help=f"use {_INSTEAD[name]}",

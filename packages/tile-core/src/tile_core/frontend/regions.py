@@ -64,7 +64,7 @@ def rank_error(buffer: Buffer, count: int, span: Span | None) -> CompileError:
         f"{buffer.name} has {buffer.ndim} dimension{'' if buffer.ndim == 1 else 's'} and is indexed with {count}",
         span=span,
         facts=[f"{buffer!r}"],
-        help=f"give {buffer.ndim} indices, one a dimension",
+        help=f"give {buffer.ndim} ind{'ex' if buffer.ndim == 1 else 'ices'}, one a dimension",
     )
 
 

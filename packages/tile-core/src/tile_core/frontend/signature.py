@@ -17,6 +17,7 @@ from ..ir import Buffer, Expr, IntImm, SizeVar, Var, const
 from ..ir.expr import HANDLE
 from ..source import Span
 from .builder import ScalarRef
+from .placeholder import refuse_placeholder
 
 __all__ = ["PointerType", "TensorType", "annotations_of", "as_extents", "dynamic", "make_parameter"]
 
@@ -89,6 +90,7 @@ def as_extents(values: Any, what: str) -> tuple[Expr, ...]:
 
 
 def _extent(item: Any, values: Any, what: str) -> Expr:
+    refuse_placeholder(item)
     if isinstance(item, ScalarRef):
         item = item.__tile_expr__()
     if isinstance(item, Expr) and item.dtype.is_int and item.dtype.lanes == 1:

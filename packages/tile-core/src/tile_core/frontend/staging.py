@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import linecache
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..source import Span, add_source
 from .rewrite import rewrite_function
 from .trace import tracer
 
-__all__ = ["from_source", "function_span", "function_tree", "is_staged", "staged"]
+__all__ = ["from_source", "function_span", "function_tree", "is_staged", "parameter_spans", "staged"]
 
 declare_codes(
     {
@@ -31,7 +32,7 @@ declare_codes(
 
 # By identity: code objects that compare equal may differ in what the source says (annotations of local names leave
 # no bytecode).
-_cache: dict[int, tuple[CodeType, CodeType, list[Span]]] = {}
+_cache: dict[int, _Twin] = {}
 _own_names = ("__tile__", "__spans__")
 
 
@@ -45,14 +46,11 @@ def staged(function: Callable[..., Any]) -> FunctionType:
     function = _plain_function(function)
     if is_staged(function):
         return function
-    found = _cache.get(id(function.__code__))
-    if found is None:
-        found = _cache[id(function.__code__)] = (function.__code__, *_rewrite(function))
-    _, code, spans = found
+    twin = _twin(function)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    cells["__tile__"], cells["__spans__"] = CellType(tracer), CellType(spans)
-    closure = tuple([cells[name] for name in code.co_freevars])
-    new = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    cells["__tile__"], cells["__spans__"] = CellType(tracer), CellType(twin.spans)
+    closure = tuple([cells[name] for name in twin.code.co_freevars])
+    new = FunctionType(twin.code, function.__globals__, function.__name__, function.__defaults__, closure)
     new.__kwdefaults__ = function.__kwdefaults__
     new.__qualname__ = function.__qualname__
     return new
@@ -93,9 +91,15 @@ def function_tree(function: Callable[..., Any]) -> tuple[ast.FunctionDef, str]:
 
 
 def function_span(function: Callable[..., Any]) -> Span:
-    """The place of a function's first line."""
-    code = _plain_function(function).__code__
-    return Span(code.co_filename, code.co_firstlineno)
+    """The place of a function's ``def``; its first line where that is not known."""
+    function = _plain_function(function)
+    known = _cache.get(id(function.__code__))
+    return known.place if known is not None else Span(function.__code__.co_filename, function.__code__.co_firstlineno)
+
+
+def parameter_spans(function: Callable[..., Any]) -> dict[str, Span]:
+    """The place of each parameter in the source; empty for functions that were rewritten as part of another."""
+    return {} if is_staged(function) else _twin(_plain_function(function)).parameters
 
 
 def from_source(text: str, globals: dict[str, Any] | None = None, name: str | None = None) -> Any:
@@ -153,8 +157,32 @@ def _changed(function: FunctionType) -> CompileError:
     )
 
 
-def _rewrite(function: FunctionType) -> tuple[CodeType, list[Span]]:
+@dataclass(frozen=True)
+class _Twin:
+    """What is kept of a rewritten function; `original` keeps the code object, and with it its id, alive."""
+
+    original: CodeType
+    code: CodeType
+    spans: list[Span]
+    place: Span
+    parameters: dict[str, Span]
+
+
+def _twin(function: FunctionType) -> _Twin:
+    found = _cache.get(id(function.__code__))
+    if found is None:
+        found = _cache[id(function.__code__)] = _rewrite(function)
+    return found
+
+
+def _rewrite(function: FunctionType) -> _Twin:
     node, source = function_tree(function)
+    place = Span(source, node.lineno, node.col_offset)
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    parameters = {
+        a.arg: Span(source, a.lineno, a.col_offset, (a.end_col_offset or 0) if a.end_lineno == a.lineno else 0)
+        for a in arguments
+    }
     new, spans = rewrite_function(node, source)
     # Under its own name it would be local to the outer function, and a recursive call would not find the global.
     new.name = "__kernel__"
@@ -172,7 +200,8 @@ def _rewrite(function: FunctionType) -> tuple[CodeType, list[Span]]:
     ast.fix_missing_locations(module)
     code = compile(module, source, "exec", dont_inherit=True)
     inner = _nested(_nested(code, "__outer__"), "__kernel__")
-    return inner.replace(co_name=function.__code__.co_name), spans
+    inner = inner.replace(co_name=function.__code__.co_name)
+    return _Twin(function.__code__, inner, spans, place, parameters)
 
 
 def _nested(code: CodeType, name: str) -> CodeType:

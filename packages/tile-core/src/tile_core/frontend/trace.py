@@ -37,7 +37,8 @@ from ..source import Span
 from . import regions
 from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, index_of, require_builder
 from .loops import serial_range
-from .operators import Operators, Placeholder, Unset, is_expression, reads_memory
+from .operators import Operators, is_expression, reads_memory
+from .placeholder import Placeholder, Unset
 
 __all__ = ["Scope", "Tracer", "tracer"]
 

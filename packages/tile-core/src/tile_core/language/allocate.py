@@ -8,6 +8,7 @@ from typing import Any
 from ..dtypes import as_dtype
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import ScalarRef, require_builder
+from ..frontend.placeholder import refuse_placeholder
 from ..frontend.regions import static_value
 from ..frontend.trace import known
 from ..ir import Buffer, Expr, IntImm, as_expr, const, find_scope
@@ -105,6 +106,7 @@ def _extents(what: str, shape: Any) -> tuple[Expr, ...]:
 
 
 def _extent(what: str, axis: int, value: Any, items: tuple[Any, ...]) -> IntImm:
+    refuse_placeholder(value)
     if isinstance(value, ScalarRef):
         found = f"the variable {value.buffer.name}"
     elif isinstance(value, Expr):

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import CompileError
 from ..frontend.builder import require_builder
 from ..frontend.operators import is_expression
+from ..frontend.placeholder import refuse_placeholder
 from ..ir import Buffer, BufferRegion, as_expr
 from ..tileop import MEMORY_ORDERS, AtomicUpdate
 from .operands import annotation_pairs, operand_error, paired_regions, require_option, tile_region
@@ -77,6 +78,7 @@ def _update(
             facts=["found return_prev=True"],
             help="leave return_prev out",
         )
+    refuse_placeholder(value)
     order = "relaxed" if memory_order is None else require_option(op, "memory_order", memory_order, MEMORY_ORDERS)
     if isinstance(value, (Buffer, BufferRegion)):
         operand, target = paired_regions(op, ("value", value), ("dst", dst))

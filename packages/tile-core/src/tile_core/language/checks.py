@@ -60,5 +60,7 @@ def float_type(name: str, dtype: Any) -> DType:
     if target.is_float and target.lanes == 1:
         return target
     raise CompileError(
-        "E-MATH-TYPE", f"T.{name} of {target}", help="pass a float type; integers have T.max_value and T.min_value"
+        "E-MATH-TYPE",
+        f"T.{name}: {target} is no scalar float type",
+        help="pass a float type; integers have T.max_value and T.min_value",
     )

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import CompileError
 from ..frontend.builder import ScalarRef, require_builder
 from ..frontend.operators import is_expression
+from ..frontend.placeholder import refuse_placeholder
 from ..ir import as_expr, const
 from ..tileop import Fill
 from .operands import annotation_pairs, tile_region
@@ -29,6 +30,7 @@ def _fill(op: str, buffer: Any, value: Any, annotations: Mapping[str, Any] | Non
     builder = require_builder(op)
     builder.require_kernel(op)
     region = tile_region(op, "buffer", buffer)
+    refuse_placeholder(value)
     if not is_expression(value) and not isinstance(value, (bool, int, float)):
         raise CompileError(
             "E-OPERAND",

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import Builder, Frame, ScalarRef, require_builder
+from ..frontend.placeholder import refuse_placeholder
 from ..frontend.trace import known
 from ..ir import Expr, IntImm, KernelLaunch, Var, as_expr
 from ..source import Span
@@ -208,6 +209,7 @@ def _grid(blocks: tuple[Any, ...]) -> tuple[Expr, ...]:
 
 
 def _grid_extent(axis: int, value: Any) -> Expr:
+    refuse_placeholder(value)
     if isinstance(value, (int, Expr, ScalarRef)) and not isinstance(value, bool):
         extent = as_expr(value)
         if extent.dtype.is_int and not (isinstance(extent, IntImm) and extent.value < 0):

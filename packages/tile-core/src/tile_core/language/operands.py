@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import ScalarRef, require_builder
-from ..frontend.operators import Placeholder
+from ..frontend.placeholder import Placeholder
 from ..frontend.regions import static_value
 from ..ir import Buffer, BufferLoad, BufferRegion, Expr, IntImm, Ramp, const, full_region
 

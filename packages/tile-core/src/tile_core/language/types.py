@@ -8,6 +8,7 @@ from typing import Any
 from ..dtypes import DType, as_dtype
 from ..errors import CompileError, declare_codes
 from ..frontend.operators import is_expression
+from ..frontend.placeholder import refuse_placeholder
 from ..ir import Shuffle, Var, as_expr, cast, const
 
 declare_codes({"E-CONVERT": "a conversion with the wrong number or kind of values"})
@@ -114,6 +115,7 @@ def convert(target: DType, value: Any, *more: Any) -> Any:
         )
     if value is None:
         return Var("v", target)
+    refuse_placeholder(value)
     if isinstance(value, (bool, int, float)):
         return _constant(target, value)
     if isinstance(value, str) and target.is_float:
