@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from tools import release
-from tools.workspace import distributions
+from tools.workspace import ROOT, distributions
 
 pytestmark = pytest.mark.slow
+
+(README_KERNEL,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 INSTALLED = """
 import json
@@ -56,9 +59,25 @@ def test_sibling_ranges_refuse_the_strangers_version(clean_environment, wheels, 
     assert "tile-runtime<0.3,>=0.2" in done.stdout + done.stderr
 
 
-def test_core_alone_imports_from_its_wheel(clean_environment):
+def test_core_alone_imports_and_names_what_to_install_for_a_compile(clean_environment):
     environment = clean_environment("tile-core")
     printed = environment.script(
-        "import tile_core\nfrom pathlib import Path\nprint(Path(tile_core.__file__).parent)"
+        "import tile_core, tile_core.language\nfrom pathlib import Path\nprint(Path(tile_core.__file__).parent)"
     ).stdout
     assert printed.strip() == str(environment.site_packages / "tile_core")
+    told = environment.script(README_KERNEL, check=False)
+    assert told.returncode != 0 and "install tile-runtime" in told.stderr
+
+
+def test_the_readmes_kernel_runs_from_wheels_outside_the_tree(clean_environment):
+    """Headers and all: what codegen and the toolchain need is in the wheels."""
+    environment = clean_environment("tile-core", "tile-runtime", "tile-cpu")
+    environment.script(README_KERNEL)
+    told = environment.run("tile", "info").stdout
+    assert "tile-cpu" in told and "0.2.0" in told
+
+
+def test_the_system_works_without_the_gpu_and_npu_backends_and_says_how_to_get_them(clean_environment):
+    environment = clean_environment("tile-core", "tile-runtime", "tile-cpu")
+    told = environment.script(README_KERNEL.replace('target="auto"', 'target="cuda"'), check=False)
+    assert told.returncode != 0 and "install tile-cuda" in told.stderr
