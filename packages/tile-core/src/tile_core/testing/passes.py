@@ -104,6 +104,7 @@ def run_each_pass(
     inputs: Sequence[Any],
     *,
     guarded_by: str = "LegalizeSafeMemoryAccess",
+    unfinished: tuple[str, ...] = ("LowerTileOp",),
     reduction: int = 1,
     scale: float = 1.0,
     check_written: bool = False,
@@ -114,6 +115,8 @@ def run_each_pass(
         function: in the pipeline's first form.
         inputs: an argument for each parameter; they are copied.
         guarded_by: the pass after which accesses outside global buffers are faults.
+        unfinished: passes after which the function means something only once the next one has run: LowerTileOp gives
+            intrinsics physical tiles, ApplyLayouts the rest.
         reduction, scale: for the tolerance, see `assert_close`.
         check_written: see `interpret`.
 
@@ -131,7 +134,7 @@ def run_each_pass(
 
     def observe(pass_: Pass, module: IRModule, form: str, seconds: float) -> None:
         strict[0] = strict[0] or pass_.name == guarded_by
-        if form_index(form) > form_index("FLAT"):
+        if form_index(form) > form_index("FLAT") or pass_.name in unfinished:
             return
         try:
             actual = _results(module[function.name], inputs, sizes, strict=strict[0], check_written=check_written)

@@ -24,6 +24,7 @@ from ..ir import (
     KernelLaunch,
     PrimFunc,
     Seq,
+    SizeVar,
     Stmt,
     TileOpStmt,
     Var,
@@ -33,20 +34,21 @@ from ..ir import (
     const,
     full_region,
     select,
+    seq,
     unary,
 )
 from ..tileop import Copy, Fill, Gemm, Reduce, Scan, TileOp
 
 __all__ = ["random_program"]
 
-_EXTENTS = (1, 2, 3, 5, 8, 12, 16, 17)
+_EXTENTS = (1, 2, 3, 5, 8, 12, 16, 17, 32)
 
 
 def random_program(seed: int, *, statements: int = 6) -> PrimFunc:
     """A kernel made from `seed`; the same for the same seed everywhere.
 
-    Its parameters are two input tensors, X and Y, an output Z of the tiles' results, and an output R of row results;
-    all two-dimensional but R.
+    Its parameters are two input tensors, X and Y, an output Z of tiles, an output R of rows and an output E that is
+    written element by element. Half of the kernels take their sizes from the tensors.
     """
     return _Maker(seed, statements).function()
 
@@ -56,14 +58,12 @@ class _Maker:
         self.random = random.Random(seed)
         self.statements = statements
         self.rows, self.columns = self.random.choice(_EXTENTS), self.random.choice(_EXTENTS)
-        self.grid = (self.random.randint(1, 3), self.random.randint(1, 3))
-        height = max(1, self.grid[1] * self.rows - self.random.randrange(self.rows))
-        width = max(1, self.grid[0] * self.columns - self.random.randrange(self.columns))
-        self.dtype = DType(self.random.choice(("float32", "float32", "int32", "int16", "float16")))
-        shape = as_shape((height, width))
-        self.x, self.y, self.z = (Buffer(name, shape, self.dtype) for name in "XYZ")
-        self.r = Buffer("R", as_shape((self.grid[0], height)), self.dtype)
         self.bx, self.by = Var("bx"), Var("by")
+        self.dtype = DType(self.random.choice(("float32", "float32", "int32", "int16", "float16")))
+        shape, self.grid = self._sizes()
+        self.x, self.y, self.z, self.e = (Buffer(name, shape, self.dtype) for name in "XYZE")
+        # A row result for each block along x: there are no more of them than columns.
+        self.r = Buffer("R", (shape[1], shape[0]), self.dtype)
         tile = as_shape((self.rows, self.columns))
         self.tiles = [Buffer(f"t{i}", tile, self.dtype, self._scope()) for i in range(3)]
         self.row = Buffer("row", as_shape((self.rows,)), self.dtype, "fragment")
@@ -74,21 +74,32 @@ class _Maker:
         body += [_op(Fill(full_region(self.tiles[2]), self._constant())), self._reduce(clear=True)]
         for _ in range(self.statements):
             body.append(self._statement(depth=2))
+        body.append(self._elements())
         body.append(_op(Copy(full_region(self.random.choice(self.tiles)), self._window(self.z))))
         body.append(_op(Copy(full_region(self.row), self._row_window())))
         block = Block((*self.tiles, self.row), Seq(tuple(body)))
         threads = self.random.choice((32, 64, 96, 128))
-        launch = KernelLaunch((self.bx, self.by), as_shape(self.grid), (Var("tx"),), as_shape((threads,)), block)
-        return PrimFunc("fuzz", (self.x, self.y, self.z, self.r), launch)
+        launch = KernelLaunch((self.bx, self.by), self.grid, (Var("tx"),), as_shape((threads,)), block)
+        return PrimFunc("fuzz", (self.x, self.y, self.z, self.r, self.e), launch)
+
+    def _sizes(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+        """(height and width, blocks along x and y): constants, or variables with the blocks that cover them."""
+        if self.random.random() < 0.5:
+            height, width = SizeVar("m"), SizeVar("n")
+            return (height, width), (_ceildiv(width, self.columns), _ceildiv(height, self.rows))
+        blocks = (self.random.randint(1, 3), self.random.randint(1, 3))
+        height = max(1, blocks[1] * self.rows - self.random.randrange(self.rows))
+        width = max(1, blocks[0] * self.columns - self.random.randrange(self.columns))
+        return as_shape((height, width)), as_shape((-(-width // self.columns), -(-height // self.rows)))
 
     # Statements
 
     def _statement(self, depth: int) -> Stmt:
         makers = [self._parallel, self._parallel, self._parallel, self._row_loop, self._tile_op, self._tile_op]
         if depth:
-            makers += [self._serial, self._branch]
+            makers += [self._serial, self._branch, self._pipelined]
         maker = self.random.choice(makers)
-        return maker(depth) if maker in (self._serial, self._branch) else maker()  # type: ignore[operator]
+        return maker(depth) if maker in makers[6:] else maker()  # type: ignore[operator]
 
     def _parallel(self) -> Stmt:
         i, j = self._var("i"), self._var("j")
@@ -100,6 +111,30 @@ class _Maker:
             other = BufferStore(target, self._value(loads, (i, j)), (i, j)) if self.random.random() < 0.5 else None
             body = If(self._condition((i, j), loads), body, other)
         return self._nest((i, self.rows), (j, self.columns), body)
+
+    def _elements(self) -> Stmt:
+        """E, element by element, from neighbours in X and Y that may lie outside."""
+        i, j = self._var("i"), self._var("j")
+        row = binary("add", binary("mul", self.by, self.rows), i)
+        column = binary("add", binary("mul", self.bx, self.columns), j)
+        loads: list[Expr] = []
+        for tensor in (self.x, self.y, self.x):
+            down, right = self.random.choice((-1, 0, 0, 1, 3)), self.random.choice((-1, 0, 0, 1, 5))
+            loads.append(BufferLoad(tensor, (binary("add", row, down), binary("add", column, right))))
+        body = BufferStore(self.e, self._value(loads, (row, column)), (row, column))
+        if self.random.random() < 0.3:
+            return self._nest((j, self.columns), (i, self.rows), body)
+        return self._nest((i, self.rows), (j, self.columns), body)
+
+    def _pipelined(self, depth: int) -> Stmt:
+        """A pipelined loop that loads a window of X or Y that moves, and computes on it."""
+        k = self._var("k")
+        tile = self.random.choice(self.tiles)
+        window = self._window(self.random.choice((self.x, self.y)), binary("mul", k, self.random.choice((1, 3))))
+        body = seq(_op(Copy(window, full_region(tile))), self._parallel(), self._tile_op())
+        stages = self.random.choice((1, 2, 3))
+        loop = _loop(k, self.random.choice((0, 1, 2, 3, 4)), "pipelined", body)
+        return loop.with_(annotations=(("num_stages", stages),))
 
     def _row_loop(self) -> Stmt:
         i = self._var("i")
@@ -194,8 +229,9 @@ class _Maker:
     def _load(self, tile: Buffer, tensor: Buffer) -> Stmt:
         return _op(Copy(self._window(tensor), full_region(tile)))
 
-    def _window(self, tensor: Buffer) -> BufferRegion:
-        mins = (binary("mul", self.by, self.rows), binary("mul", self.bx, self.columns))
+    def _window(self, tensor: Buffer, right: Expr | None = None) -> BufferRegion:
+        column = binary("mul", self.bx, self.columns)
+        mins = (binary("mul", self.by, self.rows), column if right is None else binary("add", column, right))
         return BufferRegion(tensor, mins, as_shape((self.rows, self.columns)), (False, False))
 
     def _row_window(self) -> BufferRegion:
@@ -215,6 +251,10 @@ class _Maker:
 
 def _loop(var: Var, extent: int, kind: str, body: Stmt) -> Stmt:
     return For(var, const(0, "int32"), const(extent, "int32"), kind, body)
+
+
+def _ceildiv(a: Expr, b: int) -> Expr:
+    return binary("floordiv", binary("add", a, b - 1), b)
 
 
 def _op(op: TileOp) -> Stmt:
