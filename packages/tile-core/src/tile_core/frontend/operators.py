@@ -20,7 +20,7 @@ from . import regions
 from .builder import ScalarRef
 from .placeholder import Placeholder
 
-__all__ = ["BUILTIN_NAMES", "Operators", "is_expression", "reads_memory"]
+__all__ = ["BUILTIN_NAMES", "Operators", "as_condition", "is_expression", "reads_memory"]
 
 declare_codes(
     {
@@ -172,7 +172,8 @@ class Operators:
         for operand in operands:
             value = operand()
             if is_expression(value):
-                condition = as_expr(value) if condition is None else binary(op, condition, value, self.place(span))
+                value = as_condition(value, self.place(span))
+                condition = value if condition is None else binary(op, condition, value, self.place(span))
                 continue
             decided = bool(value) is (op == "or")
             if condition is None and decided:
@@ -180,7 +181,7 @@ class Operators:
             if decided:
                 # `x and False`: the expression has no effect, so the whole is what Python would give for any x.
                 return binary(op, condition, bool(value), self.place(span))
-        return value if condition is None else _as_condition(condition, self.place(span))
+        return value if condition is None else condition
 
     def ternary(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any], span: Span | None) -> Any:
         """``then if condition else otherwise``; only the branch taken is evaluated."""
@@ -253,8 +254,10 @@ def _is_bool(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, Expr) and value.dtype.is_bool)
 
 
-def _as_condition(value: Expr, span: Span | None) -> Expr:
-    return value if value.dtype.is_bool else binary("ne", value, 0, span)
+def as_condition(value: Any, span: Span | None = None) -> Expr:
+    """A value as a bool expression: numbers are compared with 0."""
+    expr = as_expr(value)
+    return expr if expr.dtype.is_bool else binary("ne", expr, 0, span)
 
 
 def _extreme(op: str) -> Callable[[tuple[Any, ...], Span | None], Expr]:

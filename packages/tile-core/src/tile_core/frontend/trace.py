@@ -29,7 +29,6 @@ from ..ir import (
     Var,
     While,
     as_expr,
-    binary,
     cast,
     find_intrinsic,
 )
@@ -37,7 +36,7 @@ from ..source import Span
 from . import regions
 from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, index_of, require_builder
 from .loops import serial_range
-from .operators import Operators, is_expression, reads_memory
+from .operators import Operators, as_condition, is_expression, reads_memory
 from .placeholder import Placeholder, Unset
 
 __all__ = ["Scope", "Tracer", "tracer"]
@@ -346,8 +345,7 @@ class Branch:
         self.value = value
         self.then_body: Any = None
         if self.staged:
-            expr = as_expr(value)
-            self.condition = expr if expr.dtype.is_bool else binary("ne", expr, 0, span)
+            self.condition = as_condition(value, span)
             builder.adopt(self.condition)
 
     def then(self) -> bool:
@@ -473,8 +471,7 @@ class WhileLoop:
         if not is_expression(value) and not (self.always and self.builder.kernel is not None):
             return bool(value)
         self.staged = True
-        expr = as_expr(bool(value) if self.always else value)
-        self.condition = expr if expr.dtype.is_bool else binary("ne", expr, 0, self.span)
+        self.condition = as_condition(bool(value) if self.always else value, self.span)
         self.builder.require_kernel("a `while` over an expression")
         self.builder.adopt(self.condition)
         self.builder.push(Frame("while", self.span, "the `while` loop", "serial"))

@@ -9,9 +9,9 @@ from typing import Any
 from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import Frame, require_builder
-from ..frontend.operators import is_expression
+from ..frontend.operators import as_condition, is_expression
 from ..frontend.trace import known
-from ..ir import Buffer, Call, Evaluate, as_expr, binary, cast
+from ..ir import Buffer, Call, Evaluate, as_expr, cast
 from ..layout import Fragment, Layout
 
 __all__ = [
@@ -48,8 +48,7 @@ def assume(cond: Any) -> None:
             facts=[f"found {cond!r}"],
             help="correct the condition",
         )
-    expr = as_expr(condition)
-    builder.wrap_rest("assume", None, expr if expr.dtype.is_bool else binary("ne", expr, 0))
+    builder.wrap_rest("assume", None, as_condition(condition, builder.span))
 
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..dtypes import DType, as_dtype
 from ..errors import CompileError
-from ..frontend.operators import is_expression
+from ..frontend.operators import as_condition, is_expression
 from ..frontend.trace import known
 from ..ir import Broadcast as _Broadcast
 from ..ir import Call, Expr, FloatImm, as_expr, const, select
@@ -156,6 +156,6 @@ def _junction(op: str, conditions: tuple[Any, ...]) -> Any:
         raise CompileError("E-CALL", "a condition is missing", help="pass one or more conditions")
     result: Any = None
     for condition in conditions:
-        value = as_expr(condition)
+        value = as_condition(condition)
         result = value if result is None else _binary(op, result, value)
-    return result if result.dtype.is_bool else _binary("ne", result, 0)
+    return result

@@ -1,0 +1,511 @@
+# Written by tools/make_stubs.py; change the modules, not this file.
+# ruff: noqa: I001
+from typing import Any
+
+from ..dtypes import DType
+from .values import Broadcast as Broadcast
+from .tensor import Buffer as Buffer
+from .values import Cast as Cast
+from ..layout import Fragment as Fragment
+from .tensor import FragmentBuffer as FragmentBuffer
+from .gemm import GemmWarpPolicy as GemmWarpPolicy
+from .kernel import Kernel as Kernel
+from ..layout import Layout as Layout
+from .tensor import LocalBuffer as LocalBuffer
+from .loop import Parallel as Parallel
+from .loop import Pipelined as Pipelined
+from .values import Ramp as Ramp
+from ..frontend import Ref as Ref
+from .values import Select as Select
+from .loop import Serial as Serial
+from .tensor import SharedBuffer as SharedBuffer
+from .tensor import StridedTensor as StridedTensor
+from .tensor import Tensor as Tensor
+from .loop import Unroll as Unroll
+from .loop import Vectorized as Vectorized
+from .math import abs as abs
+from .math import acos as acos
+from .math import acosh as acosh
+from .integers import align_up as align_up
+from .values import all_of as all_of
+from .allocate import alloc_fragment as alloc_fragment
+from .allocate import alloc_local as alloc_local
+from .allocate import alloc_shared as alloc_shared
+from .allocate import alloc_var as alloc_var
+from .annotate import annotate_compile_flags as annotate_compile_flags
+from .annotate import annotate_layout as annotate_layout
+from .annotate import annotate_pass_configs as annotate_pass_configs
+from .annotate import annotate_safe_value as annotate_safe_value
+from .values import any_of as any_of
+from .math import asin as asin
+from .math import asinh as asinh
+from .annotate import assume as assume
+from .math import atan as atan
+from .math import atan2 as atan2
+from .math import atanh as atanh
+from .atomic import atomic_add as atomic_add
+from .atomic import atomic_max as atomic_max
+from .atomic import atomic_min as atomic_min
+from .types import bfloat16 as bfloat16
+from .integers import bitwise_and as bitwise_and
+from .integers import bitwise_not as bitwise_not
+from .integers import bitwise_or as bitwise_or
+from .integers import bitwise_xor as bitwise_xor
+from .types import boolean as boolean
+from .values import cast as cast
+from .integers import cdiv as cdiv
+from .math import ceil as ceil
+from .integers import ceildiv as ceildiv
+from .math import clamp as clamp
+from .fill import clear as clear
+from .integers import clz as clz
+from ..frontend import const as const
+from .copy import copy as copy
+from .math import copysign as copysign
+from .math import cos as cos
+from .math import cosh as cosh
+from .reduce import cummax as cummax
+from .reduce import cumsum as cumsum
+from .types import double as double
+from .types import dtype as dtype
+from .tensor import dyn as dyn
+from ..frontend import dynamic as dynamic
+from ..frontend import empty as empty
+from .math import erf as erf
+from .math import exp as exp
+from .math import exp10 as exp10
+from .math import exp2 as exp2
+from .math import fabs as fabs
+from .fill import fill as fill
+from .types import float16 as float16
+from .types import float32 as float32
+from .types import float4_e2m1fn as float4_e2m1fn
+from .types import float64 as float64
+from .types import float6_e2m3fn as float6_e2m3fn
+from .types import float6_e3m2fn as float6_e3m2fn
+from .types import float8_e3m4 as float8_e3m4
+from .types import float8_e4m3 as float8_e4m3
+from .types import float8_e4m3b11fnuz as float8_e4m3b11fnuz
+from .types import float8_e4m3fn as float8_e4m3fn
+from .types import float8_e4m3fnuz as float8_e4m3fnuz
+from .types import float8_e5m2 as float8_e5m2
+from .types import float8_e5m2fnuz as float8_e5m2fnuz
+from .types import float8_e8m0fnu as float8_e8m0fnu
+from .math import floor as floor
+from .integers import floordiv as floordiv
+from .integers import floormod as floormod
+from .math import fma as fma
+from .math import fmod as fmod
+from .gemm import gemm as gemm
+from .kernel import get_block_binding as get_block_binding
+from .kernel import get_block_bindings as get_block_bindings
+from .kernel import get_block_extent as get_block_extent
+from .kernel import get_block_extents as get_block_extents
+from .kernel import get_thread_binding as get_thread_binding
+from .kernel import get_thread_bindings as get_thread_bindings
+from .kernel import get_thread_extent as get_thread_extent
+from .kernel import get_thread_extents as get_thread_extents
+from .loop import grid as grid
+from .types import half as half
+from .types import handle as handle
+from .math import hypot as hypot
+from .values import if_then_else as if_then_else
+from .values import infinity as infinity
+from .types import int16 as int16
+from .types import int32 as int32
+from .types import int4 as int4
+from .types import int64 as int64
+from .types import int8 as int8
+from .math import isfinite as isfinite
+from .math import isinf as isinf
+from .math import isnan as isnan
+from .math import ldexp as ldexp
+from .math import likely as likely
+from .math import log as log
+from .math import log10 as log10
+from .math import log1p as log1p
+from .math import log2 as log2
+from .types import long as long
+from ..frontend import macro as macro
+from .math import max as max
+from .values import max_value as max_value
+from .math import min as min
+from .values import min_value as min_value
+from .math import nearbyint as nearbyint
+from .math import nextafter as nextafter
+from .integers import popcount as popcount
+from .math import pow as pow
+from ..frontend import prim_func as prim_func
+from .tensor import ptr as ptr
+from .reduce import reduce as reduce
+from .reduce import reduce_absmax as reduce_absmax
+from .reduce import reduce_abssum as reduce_abssum
+from .reduce import reduce_bitand as reduce_bitand
+from .reduce import reduce_bitor as reduce_bitor
+from .reduce import reduce_bitxor as reduce_bitxor
+from .reduce import reduce_max as reduce_max
+from .reduce import reduce_min as reduce_min
+from .reduce import reduce_sum as reduce_sum
+from .values import reinterpret as reinterpret
+from .math import round as round
+from .math import rsqrt as rsqrt
+from .loop import serial as serial
+from .integers import shift_left as shift_left
+from .integers import shift_right as shift_right
+from .types import short as short
+from .math import sigmoid as sigmoid
+from .math import sin as sin
+from .math import sinh as sinh
+from .math import sqrt as sqrt
+from .tensor import symbolic as symbolic
+from .annotate import sync_threads as sync_threads
+from .math import tan as tan
+from .math import tanh as tanh
+from .types import tfloat32 as tfloat32
+from .math import trunc as trunc
+from .integers import truncdiv as truncdiv
+from .integers import truncmod as truncmod
+from .types import uint as uint
+from .types import uint16 as uint16
+from .types import uint32 as uint32
+from .types import uint4 as uint4
+from .types import uint64 as uint64
+from .types import uint8 as uint8
+from .loop import unroll as unroll
+from .annotate import use_swizzle as use_swizzle
+from .loop import vectorized as vectorized
+from .types import void as void
+
+bool: DType
+float: DType
+int: DType
+int8x2: DType
+int8x4: DType
+int8x8: DType
+int8x16: DType
+int8x32: DType
+int8x64: DType
+int16x2: DType
+int16x4: DType
+int16x8: DType
+int16x16: DType
+int16x32: DType
+int16x64: DType
+int32x2: DType
+int32x4: DType
+int32x8: DType
+int32x16: DType
+int32x32: DType
+int32x64: DType
+int64x2: DType
+int64x4: DType
+int64x8: DType
+int64x16: DType
+int64x32: DType
+int64x64: DType
+uint4x2: DType
+uint4x4: DType
+uint4x8: DType
+uint4x16: DType
+uint4x32: DType
+uint4x64: DType
+uint8x2: DType
+uint8x4: DType
+uint8x8: DType
+uint8x16: DType
+uint8x32: DType
+uint8x64: DType
+uint16x2: DType
+uint16x4: DType
+uint16x8: DType
+uint16x16: DType
+uint16x32: DType
+uint16x64: DType
+uint32x2: DType
+uint32x4: DType
+uint32x8: DType
+uint32x16: DType
+uint32x32: DType
+uint32x64: DType
+uint64x2: DType
+uint64x4: DType
+uint64x8: DType
+uint64x16: DType
+uint64x32: DType
+uint64x64: DType
+float16x2: DType
+float16x4: DType
+float16x8: DType
+float16x16: DType
+float16x32: DType
+float16x64: DType
+bfloat16x2: DType
+bfloat16x4: DType
+bfloat16x8: DType
+bfloat16x16: DType
+bfloat16x32: DType
+bfloat16x64: DType
+float32x2: DType
+float32x4: DType
+float32x8: DType
+float32x16: DType
+float32x32: DType
+float32x64: DType
+tfloat32x2: DType
+tfloat32x4: DType
+tfloat32x8: DType
+tfloat32x16: DType
+tfloat32x32: DType
+tfloat32x64: DType
+float64x2: DType
+float64x4: DType
+float64x8: DType
+float64x16: DType
+float64x32: DType
+float64x64: DType
+float8_e3m4x2: DType
+float8_e3m4x4: DType
+float8_e3m4x8: DType
+float8_e3m4x16: DType
+float8_e3m4x32: DType
+float8_e3m4x64: DType
+float8_e4m3x2: DType
+float8_e4m3x4: DType
+float8_e4m3x8: DType
+float8_e4m3x16: DType
+float8_e4m3x32: DType
+float8_e4m3x64: DType
+float8_e4m3b11fnuzx2: DType
+float8_e4m3b11fnuzx4: DType
+float8_e4m3b11fnuzx8: DType
+float8_e4m3b11fnuzx16: DType
+float8_e4m3b11fnuzx32: DType
+float8_e4m3b11fnuzx64: DType
+float8_e4m3fnx2: DType
+float8_e4m3fnx4: DType
+float8_e4m3fnx8: DType
+float8_e4m3fnx16: DType
+float8_e4m3fnx32: DType
+float8_e4m3fnx64: DType
+float8_e4m3fnuzx2: DType
+float8_e4m3fnuzx4: DType
+float8_e4m3fnuzx8: DType
+float8_e4m3fnuzx16: DType
+float8_e4m3fnuzx32: DType
+float8_e4m3fnuzx64: DType
+float8_e5m2x2: DType
+float8_e5m2x4: DType
+float8_e5m2x8: DType
+float8_e5m2x16: DType
+float8_e5m2x32: DType
+float8_e5m2x64: DType
+float8_e5m2fnuzx2: DType
+float8_e5m2fnuzx4: DType
+float8_e5m2fnuzx8: DType
+float8_e5m2fnuzx16: DType
+float8_e5m2fnuzx32: DType
+float8_e5m2fnuzx64: DType
+float8_e8m0fnux2: DType
+float8_e8m0fnux4: DType
+float8_e8m0fnux8: DType
+float8_e8m0fnux16: DType
+float8_e8m0fnux32: DType
+float8_e8m0fnux64: DType
+float6_e2m3fnx2: DType
+float6_e2m3fnx4: DType
+float6_e2m3fnx8: DType
+float6_e2m3fnx16: DType
+float6_e2m3fnx32: DType
+float6_e2m3fnx64: DType
+float6_e3m2fnx2: DType
+float6_e3m2fnx4: DType
+float6_e3m2fnx8: DType
+float6_e3m2fnx16: DType
+float6_e3m2fnx32: DType
+float6_e3m2fnx64: DType
+float4_e2m1fnx2: DType
+float4_e2m1fnx4: DType
+float4_e2m1fnx8: DType
+float4_e2m1fnx16: DType
+float4_e2m1fnx32: DType
+float4_e2m1fnx64: DType
+ascend: Any
+cuda: Any
+
+__all__ = [
+    "Broadcast",
+    "Buffer",
+    "Cast",
+    "Fragment",
+    "FragmentBuffer",
+    "GemmWarpPolicy",
+    "Kernel",
+    "Layout",
+    "LocalBuffer",
+    "Parallel",
+    "Pipelined",
+    "Ramp",
+    "Ref",
+    "Select",
+    "Serial",
+    "SharedBuffer",
+    "StridedTensor",
+    "Tensor",
+    "Unroll",
+    "Vectorized",
+    "abs",
+    "acos",
+    "acosh",
+    "align_up",
+    "all_of",
+    "alloc_fragment",
+    "alloc_local",
+    "alloc_shared",
+    "alloc_var",
+    "annotate_compile_flags",
+    "annotate_layout",
+    "annotate_pass_configs",
+    "annotate_safe_value",
+    "any_of",
+    "asin",
+    "asinh",
+    "assume",
+    "atan",
+    "atan2",
+    "atanh",
+    "atomic_add",
+    "atomic_max",
+    "atomic_min",
+    "bfloat16",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "bool",
+    "boolean",
+    "cast",
+    "cdiv",
+    "ceil",
+    "ceildiv",
+    "clamp",
+    "clear",
+    "clz",
+    "const",
+    "copy",
+    "copysign",
+    "cos",
+    "cosh",
+    "cummax",
+    "cumsum",
+    "double",
+    "dtype",
+    "dyn",
+    "dynamic",
+    "empty",
+    "erf",
+    "exp",
+    "exp10",
+    "exp2",
+    "fabs",
+    "fill",
+    "float",
+    "float16",
+    "float32",
+    "float4_e2m1fn",
+    "float64",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fma",
+    "fmod",
+    "gemm",
+    "get_block_binding",
+    "get_block_bindings",
+    "get_block_extent",
+    "get_block_extents",
+    "get_thread_binding",
+    "get_thread_bindings",
+    "get_thread_extent",
+    "get_thread_extents",
+    "grid",
+    "half",
+    "handle",
+    "hypot",
+    "if_then_else",
+    "infinity",
+    "int",
+    "int16",
+    "int32",
+    "int4",
+    "int64",
+    "int8",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "ldexp",
+    "likely",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "long",
+    "macro",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "nearbyint",
+    "nextafter",
+    "popcount",
+    "pow",
+    "prim_func",
+    "ptr",
+    "reduce",
+    "reduce_absmax",
+    "reduce_abssum",
+    "reduce_bitand",
+    "reduce_bitor",
+    "reduce_bitxor",
+    "reduce_max",
+    "reduce_min",
+    "reduce_sum",
+    "reinterpret",
+    "round",
+    "rsqrt",
+    "serial",
+    "shift_left",
+    "shift_right",
+    "short",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "symbolic",
+    "sync_threads",
+    "tan",
+    "tanh",
+    "tfloat32",
+    "trunc",
+    "truncdiv",
+    "truncmod",
+    "uint",
+    "uint16",
+    "uint32",
+    "uint4",
+    "uint64",
+    "uint8",
+    "unroll",
+    "use_swizzle",
+    "vectorized",
+    "void",
+]
