@@ -159,8 +159,8 @@ def main(A: T.Buffer((M, 64), T.float16), A_1: T.Buffer((M, 64), T.float32)):
         A_shared = T.alloc_buffer((128, 64), T.float16, scope="shared")
         T.annotate("layouts", ((A_shared, lambda i, j: (i * 8 + j, j % 8)),))
         T.copy(A[bx * 128:bx * 128 + 128, 0:64], A_shared)
-        for i_1, j_1 in T.Parallel(128, 64, coalesced_width=4):
-            A_1[bx * 128 + i_1, j_1] = T.cast(A_shared[i_1, j_1], T.float32) * 2.0
+        for i, j in T.Parallel(128, 64, coalesced_width=4):
+            A_1[bx * 128 + i, j] = T.cast(A_shared[i, j], T.float32) * 2.0
 """
 
 

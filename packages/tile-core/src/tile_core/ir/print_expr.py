@@ -275,9 +275,15 @@ class ExprPrinter:
         if isinstance(value, BufferRegion):
             return f"T.region({self.region(value)})"
         if isinstance(value, IndexMap):
-            names = [self.bind(v) for v in value.vars]
-            return f"lambda {', '.join(names)}: {self.tuple([self.expr(x) for x in value.results])}"
+            # Its variables are Python's parameters, so they take no names from the function, unless it mentions some.
+            inner = ExprPrinter(declare=False)
+            text = inner._index_map(value)
+            return text if len(inner.names) == len(value.vars) else self._index_map(value)
         return self._registered(value)
+
+    def _index_map(self, value: IndexMap) -> str:
+        names = [self.bind(v) for v in value.vars]
+        return f"lambda {', '.join(names)}: {self.tuple([self.expr(x) for x in value.results])}"
 
     def _registered(self, value: Any) -> str:
         form = find_value_form(value)
