@@ -31,7 +31,7 @@ from tile_core.transform import (
 )
 from tile_cpu.plugin import BACKEND
 from tile_cpu.target import resolve_target
-from tile_cpu.transform import FuseParallelLoops, LowerParallelLoops, WidenKSteps
+from tile_cpu.transform import FuseParallelLoops, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
 
 LOWERING = (
     BindTarget,
@@ -39,6 +39,7 @@ LOWERING = (
     SelectInstructions,
     LayoutInference,
     PipelinePlanning,
+    PrefetchNextTiles,
     SerializePipelines,
     LowerTileOp,
     ApplyLayouts,

@@ -7,6 +7,7 @@ from typing import Any
 from tile_core.dtypes import DType
 from tile_core.ir import (
     AccessPtr,
+    BufferRegion,
     Call,
     Evaluate,
     Expr,
@@ -23,7 +24,9 @@ __all__ = ["copy_transposed", "gemm", "row_reduce"]
 INT32, VOID = DType("int32"), DType("void")
 
 register_intrinsic(
-    Intrinsic("cpu.gemm", 3, "void", False, doc="C += op(A) op(B) on tiles; sizes, pitches and flags are annotations")
+    Intrinsic(
+        "cpu.gemm", None, "void", False, doc="C += op(A) op(B) on tiles; sizes, pitches and flags are annotations"
+    )
 )
 register_intrinsic(
     Intrinsic(
@@ -39,9 +42,25 @@ register_intrinsic(
 )
 
 
-def gemm(a: AccessPtr, b: AccessPtr, c: AccessPtr, span: Any = None, **sizes: int) -> Evaluate:
-    """``tile::gemm``: `sizes` are trans_a, trans_b, m, n, k, lda, ldb, ldc, clear."""
-    return Evaluate(Call("cpu.gemm", (a, b, c), VOID, tuple(sizes.items()), span=span), span=span)
+def gemm(
+    ahead: tuple[BufferRegion, ...], a: AccessPtr, b: AccessPtr, c: AccessPtr, span: Any = None, **sizes: int
+) -> Evaluate:
+    """``tile::gemm``: `sizes` are trans_a, trans_b, m, n, k, lda, ldb, ldc, clear.
+
+    `ahead` are regions of global tensors to prefetch meanwhile: a pointer and a pitch each follow C among the
+    arguments, their rows and columns stand in the annotation ``prefetch``.
+    """
+    extra: list[Expr] = []
+    shapes = []
+    for region in ahead:
+        rows, columns = (region.static_extents() or ())[-2:]
+        extra += [
+            AccessPtr(region.buffer, region.mins, const(rows * columns, INT32), "r"),
+            region.buffer.element_strides()[-2],
+        ]
+        shapes.append((rows, columns))
+    annotations = (*sizes.items(), *((("prefetch", tuple(shapes)),) if shapes else ()))
+    return Evaluate(Call("cpu.gemm", (a, b, c, *extra), VOID, annotations, span=span), span=span)
 
 
 def copy_transposed(

@@ -31,7 +31,7 @@ from tile_core.transform import (
     VerifyRegions,
 )
 
-from .transform import FuseParallelLoops, LowerParallelLoops, WidenKSteps
+from .transform import FuseParallelLoops, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
 
 __all__ = ["pipeline"]
 
@@ -56,6 +56,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             SelectInstructions,
             LayoutInference,
             PipelinePlanning,
+            PrefetchNextTiles,
             SerializePipelines,
             # Loops and physical indices; one thread a block
             LowerTileOp,

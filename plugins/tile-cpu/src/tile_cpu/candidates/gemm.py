@@ -59,6 +59,7 @@ class PackingMicroKernel(Candidate):
 
 def _call(op: Gemm, context: LowerContext, transpose_b: bool) -> Stmt:
     return intrinsics.gemm(
+        dict(op.annotations).get("prefetch", ()),
         _corner(op.a, "r"),
         _corner(op.b, "r"),
         _corner(op.c, "w" if op.clear_accum else "rw"),

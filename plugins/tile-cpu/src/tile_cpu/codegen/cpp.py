@@ -271,14 +271,17 @@ class CpuKernelPrinter(CPrinter):
         given = dict(node.annotations)
         flags = [_flag(given["trans_a"]), _flag(given["trans_b"])]
         sizes = [str(given[k]) for k in ("m", "n", "k", "lda", "ldb", "ldc")]
-        pointers = ", ".join(self.expr(a) for a in node.args[:3])
-
-        def call(clear: bool) -> str:
-            return f"tile::gemm<{', '.join([*flags, *sizes, _flag(clear)])}>({pointers})"
-
-        if len(node.args) == 4:
-            return f"({self.expr(node.args[3])} ? {call(True)} : {call(False)})"
-        return call(bool(given["clear"]))
+        arguments = [self.expr(a) for a in node.args[:3]]
+        ahead = given.get("prefetch", ())
+        if ahead:
+            slices = []
+            for (rows, columns), pointer, pitch in zip(ahead, node.args[3::2], node.args[4::2]):
+                slices.append(
+                    f"tile::prefetch_slice<{rows}, {columns}>({self.expr(pointer)}, {self.expr(pitch)}, step, steps);"
+                )
+            arguments.append(f"[&](int step, auto steps) TILE_INLINE {{ {' '.join(slices)} }}")
+        template = ", ".join([*flags, *sizes, _flag(given["clear"])])
+        return f"tile::gemm<{template}>({', '.join(arguments)})"
 
     def call_cpu_copy_transpose(self, node: Call) -> str:
         given = dict(node.annotations)

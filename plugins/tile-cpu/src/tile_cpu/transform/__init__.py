@@ -2,6 +2,7 @@
 
 from .fuse_parallel_loops import FuseParallelLoops
 from .lower_parallel_loops import LowerParallelLoops
+from .prefetch_next_tiles import PrefetchNextTiles
 from .widen_k_steps import WidenKSteps
 
-__all__ = ["FuseParallelLoops", "LowerParallelLoops", "WidenKSteps"]
+__all__ = ["FuseParallelLoops", "LowerParallelLoops", "PrefetchNextTiles", "WidenKSteps"]
