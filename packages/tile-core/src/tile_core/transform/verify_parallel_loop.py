@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..analysis import AccessSite, ScopedVisitor, accesses_of, root_buffer
@@ -18,11 +19,13 @@ from ..arith import Prover
 from ..arith.terms import reads_memory
 from ..errors import CompileError, declare_codes
 from ..ir import (
+    Binary,
     Bind,
     Block,
     Buffer,
     BufferLoad,
     BufferStore,
+    Call,
     Expr,
     For,
     If,
@@ -103,21 +106,30 @@ class _Races(ScopedVisitor):
             self._unknown(first, second)
             return
         names: dict[Var, Var] = {loop.var: Var(f"{loop.var.name}_other", loop.var.dtype) for loop in nest}
+        if _is_tabulated(first, second, nest):
+            met = _meeting(first, second, nest)
+            if met is not None:
+                witness = {**met[0], **{names[var]: value for var, value in met[1].items()}}
+                raise _race(first, second, nest, names, witness)
+            return
         with ExitStack() as stack:
             for loop in nest:
                 other = names[loop.var]
                 stack.enter_context(
                     self.prover.bind(other, substitute(loop.min, names), substitute(loop.extent, names))
                 )
-            # A renamed pair: the first access with the loop's own variables, the second with copies.
-            for item in second.bound:
-                names[item.var] = Var(f"{item.var.name}_other", item.var.dtype)
+            # The first access keeps the loop's own variables, the second has copies.
+            own: dict[Var, Any] = {}
+            other_names: dict[Var, Any] = dict(names)
             hidden = bool(self.hidden) or first.hidden or second.hidden
-            hidden |= self._enter(stack, first, {})
-            hidden |= self._enter(stack, second, names)
-            hidden |= self._meet(stack, first.site, second.site, names)
+            hidden |= self._enter(stack, first, own, "")
+            hidden |= self._enter(stack, second, other_names, "_other")
+            hidden |= self._meet(stack, first.site, second.site, own, other_names)
+            open_axes = self._undetermined(stack, axes, names)
+            if not open_axes:
+                return
             same: Expr = const(1, "bool")
-            for loop in axes:
+            for loop in open_axes:
                 same = binary("and", same, binary("eq", loop.var, names[loop.var]))
             decision = self.prover.decide(same)
         if decision.proven:
@@ -125,6 +137,21 @@ class _Races(ScopedVisitor):
         if decision.refuted and not hidden:
             raise _race(first, second, nest, names, decision.witness or {})
         self._unknown(first, second)
+
+    def _undetermined(self, stack: ExitStack, axes: list[For], names: dict[Var, Var]) -> list[For]:
+        """The axes that equal elements do not quickly force to be equal; one that is forced helps with the next."""
+        waiting = list(axes)
+        progress = True
+        while waiting and progress:
+            progress = False
+            for loop in list(waiting):
+                equal = binary("eq", loop.var, names[loop.var])
+                truth = self.prover.simplify(equal)
+                if self.prover.contradictory or (isinstance(truth, IntImm) and truth.value):
+                    stack.enter_context(self.prover.bind_value(names[loop.var], loop.var))
+                    waiting.remove(loop)
+                    progress = True
+        return waiting
 
     def _same_index(self, first: _Instance, second: _Instance, axes: list[For], found: _Instances) -> bool:
         """Whether equal indices are one loop variable each, so that equal elements mean equal iterations: the common
@@ -146,34 +173,41 @@ class _Races(ScopedVisitor):
                 determined.add(mentioned[0])
         return all(loop.var in determined for loop in axes) and _single(first.site) and _single(second.site)
 
-    def _enter(self, stack: ExitStack, instance: _Instance, names: dict[Var, Any]) -> bool:
-        """Binds what stands between the nest and an access, under renaming; returns whether memory decides any of
+    def _enter(self, stack: ExitStack, instance: _Instance, names: dict[Var, Any], mark: str) -> bool:
+        """Binds what stands between the nest and an access, adding to `names`; returns whether memory decides any of
         it."""
         hidden = False
         for item in instance.bound:
-            var = names.get(item.var, item.var)
             if isinstance(item, For):
                 low, extent = substitute(item.min, names), substitute(item.extent, names)
                 hidden |= reads_memory(low) or reads_memory(extent)
                 step = item.step.value if isinstance(item.step, IntImm) and item.step.value > 0 else 1
                 hidden |= item.step is not None and not isinstance(item.step, IntImm)
+                var = Var(f"{item.var.name}{mark}", item.var.dtype) if mark else item.var
+                names[item.var] = var
                 stack.enter_context(self.prover.bind(var, low, extent, step))
-            else:
-                value = substitute(item.value, names)
-                hidden |= reads_memory(value)
+                continue
+            value = substitute(item.value, names)
+            if reads_memory(value):
+                hidden = True
+                names[item.var] = var = Var(f"{item.var.name}{mark}", item.var.dtype) if mark else item.var
                 stack.enter_context(self.prover.bind_value(var, value))
+            else:
+                names[item.var] = value
         for condition, holds in instance.conditions:
             renamed = substitute(condition, names)
             hidden |= reads_memory(renamed)
             stack.enter_context(self.prover.assume(renamed if holds else unary("not", renamed)))
         return hidden
 
-    def _meet(self, stack: ExitStack, first: AccessSite, second: AccessSite, names: dict[Var, Any]) -> bool:
+    def _meet(
+        self, stack: ExitStack, first: AccessSite, second: AccessSite, own: dict[Var, Any], names: dict[Var, Any]
+    ) -> bool:
         """Assumes that two accesses have an element in common; returns whether memory decides that."""
         hidden = False
         region, other = first.region, second.region
         for a, m, b, n, size in zip(region.mins, region.extents, other.mins, other.extents, first.buffer.shape):
-            b = substitute(b, names)
+            a, b = substitute(a, own), substitute(b, names)
             hidden |= reads_memory(a) or reads_memory(b)
             if _one(m) and _one(n):
                 stack.enter_context(self.prover.assume(binary("eq", a, b)))
@@ -288,6 +322,58 @@ def _may_conflict(first: _Instance, second: _Instance, found: _Instances) -> boo
     return not _store_the_same(a, b, found)
 
 
+_BIT_OPERATORS = ("bitxor", "bitand", "bitor", "shl", "shr")
+_MOST_ITERATIONS = 1 << 20
+
+
+def _is_tabulated(first: _Instance, second: _Instance, nest: list[For]) -> bool:
+    """Whether both indices are functions of the nest's constant axes alone and use bits, which no proof but a table
+    knows."""
+    if first.conditions or second.conditions or first.bound or second.bound:
+        return False
+    if not (_single(first.site) and _single(second.site)):
+        return False
+    if not all(isinstance(e, IntImm) and loop.step is None for loop in nest for e in (loop.min, loop.extent)):
+        return False
+    if prod(loop.extent.value for loop in nest) > _MOST_ITERATIONS:  # type: ignore[attr-defined]
+        return False
+    variables = {loop.var for loop in nest}
+    bits = False
+    for index in (*first.site.region.mins, *second.site.region.mins):
+        for node in walk(index):
+            if isinstance(node, (BufferLoad, Call)) or (isinstance(node, Var) and node not in variables):
+                return False
+            bits |= isinstance(node, Binary) and node.op in _BIT_OPERATORS
+    return bits
+
+
+def _meeting(first: _Instance, second: _Instance, nest: list[For]) -> tuple[dict[Var, int], dict[Var, int]] | None:
+    """Two different iterations that touch one element, found by comparing all."""
+    import numpy as np
+
+    from ..layout.tables import evaluate_map
+
+    variables = tuple(loop.var for loop in nest)
+    ranges = [range(loop.min.value, loop.min.value + loop.extent.value) for loop in nest]  # type: ignore[attr-defined]
+    points = [g.ravel() for g in np.meshgrid(*ranges, indexing="ij")]
+    keys = []
+    for instance in (first, second):
+        parts = evaluate_map(variables, instance.site.region.mins, points)
+        parts = [np.broadcast_to(p, points[0].shape) for p in parts]
+        keys.append(np.stack(parts, axis=-1))
+    both = np.concatenate(keys)
+    _, ids = np.unique(both, axis=0, return_inverse=True)
+    mine, other = np.asarray(ids).reshape(2, -1)
+    order = np.argsort(mine, kind="stable")
+    left = np.searchsorted(mine[order], other, "left")
+    count = np.searchsorted(mine[order], other, "right") - left
+    for q in np.flatnonzero(count):
+        for p in order[left[q] : left[q] + min(2, count[q])]:
+            if p != q:
+                return tuple({v: int(g[k]) for v, g in zip(variables, points)} for k in (p, q))  # type: ignore[return-value]
+    return None
+
+
 def _store_the_same(a: AccessSite, b: AccessSite, found: _Instances) -> bool:
     """Whether both store one value that does not depend on the iteration."""
     if not isinstance(a.node, BufferStore) or not isinstance(b.node, BufferStore):
@@ -311,6 +397,10 @@ def _doing(site: AccessSite) -> str:
     return f"{verb} {site.describe()}"
 
 
+def _done(site: AccessSite) -> str:
+    return "updated" if site.kind == "accumulate" else "written" if site.writes else "read"
+
+
 def _race(
     first: _Instance, second: _Instance, nest: list[For], names: dict[Var, Var], witness: dict[Var, int]
 ) -> CompileError:
@@ -322,8 +412,8 @@ def _race(
         a, b, own, other = b, a, other, own
     outer = {v: x for v, x in witness.items() if v not in own and all(v is not n for n in names.values())}
     facts = [
-        f"{_doing(a)} happens in iteration {_values(own)}",
-        f"{_doing(b)} of the same element happens in iteration {_values(other)}",
+        f"{a.describe()} is {_done(a)} in iteration {_values(own)}",
+        f"{b.describe()}, the same element, is {_done(b)} in iteration {_values(other)}",
     ]
     if outer:
         facts.append(f"with {_values(outer)}")
