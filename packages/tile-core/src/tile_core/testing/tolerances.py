@@ -1,8 +1,11 @@
 """How close a result must be: one table, by element type.
 
-`TOLERANCES` holds (relative, absolute) for one rounding of a value of order one in each type. A result that adds up
-`terms` such values carries about the square root of that many roundings, so both grow with it. Integers and bool are
-exact.
+`TOLERANCES` holds (relative, absolute) for one rounding of a value of order one in each type. A sum of `terms` such
+values
+has partial sums of order sqrt(k), each rounded once, so that its error has a standard deviation of about eps · terms
+/ 5:
+the absolute tolerance grows with `terms` itself (a quarter of it leaves room for the worst of a million elements), the
+relative one with its root. Integers and bool are exact.
 """
 
 from __future__ import annotations
@@ -56,6 +59,9 @@ def tolerance(dtype: Any, terms: int = 1) -> Tolerance:
     if not scalar.is_float:
         return EXACT
     base = TOLERANCES[scalar.name]
-    # Narrow types round once, at the end: their accumulators are wider, so length hardly matters.
-    growth = math.sqrt(max(1, terms)) if scalar.bits >= 32 else max(1.0, math.sqrt(max(1, terms)) / 16)
-    return Tolerance(base.rtol * growth, base.atol * growth)
+    terms = max(1, terms)
+    if scalar.bits < 32:
+        # Narrow types round once, at the end: their accumulators are wider, so length hardly matters.
+        growth = max(1.0, math.sqrt(terms) / 16)
+        return Tolerance(base.rtol * growth, base.atol * growth)
+    return Tolerance(base.rtol * math.sqrt(terms), base.atol * max(1.0, terms / 4))
