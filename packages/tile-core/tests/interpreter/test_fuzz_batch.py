@@ -6,14 +6,13 @@ import pytest
 from tile_core.interpreter import interpret
 from tile_core.ir.parser import parse
 from tile_core.ir.structural import assert_structural_equal
-from tile_core.testing.passes import random_arguments
-from tile_core.testing.programs import random_program
+from tile_core.testing.programs import random_program, random_program_arguments
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_batch_computes_what_the_order_computes(seed):
     function = random_program(seed)
-    given = random_arguments(function, seed)
+    given = random_program_arguments(seed)
     together = [a.copy() for a in given]
     interpret(function, *together, check_written=True)
     interpret(function, *given, check_written=True, batch=False)

@@ -38,8 +38,9 @@ from ..ir import (
     unary,
 )
 from ..tileop import Copy, Fill, Gemm, Reduce, Scan, TileOp
+from .passes import random_arguments
 
-__all__ = ["random_program"]
+__all__ = ["random_program", "random_program_arguments"]
 
 _EXTENTS = (1, 2, 3, 5, 8, 12, 16, 17, 32)
 
@@ -51,6 +52,12 @@ def random_program(seed: int, *, statements: int = 6) -> PrimFunc:
     written element by element. Half of the kernels take their sizes from the tensors.
     """
     return _Maker(seed, statements).function()
+
+
+def random_program_arguments(seed: int) -> list[Any]:
+    """An argument for each parameter of `random_program(seed)`."""
+    maker = _Maker(seed, 0)
+    return random_arguments(maker.function(), seed, maker.sizes())
 
 
 class _Maker:
@@ -82,15 +89,24 @@ class _Maker:
         launch = KernelLaunch((self.bx, self.by), self.grid, (Var("tx"),), as_shape((threads,)), block)
         return PrimFunc("fuzz", (self.x, self.y, self.z, self.r, self.e), launch)
 
+    def sizes(self) -> dict[str, int]:
+        """Values of the shape variables: a few tiles, the last of them partly outside."""
+        return {"m": self.height, "n": self.width}
+
     def _sizes(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         """(height and width, blocks along x and y): constants, or variables with the blocks that cover them."""
+        blocks = (self.random.randint(1, 3), self.random.randint(1, 3))
+        self.height = max(1, blocks[1] * self.rows - self.random.randrange(self.rows))
+        self.width = max(1, blocks[0] * self.columns - self.random.randrange(self.columns))
         if self.random.random() < 0.5:
             height, width = SizeVar("m"), SizeVar("n")
             return (height, width), (_ceildiv(width, self.columns), _ceildiv(height, self.rows))
-        blocks = (self.random.randint(1, 3), self.random.randint(1, 3))
-        height = max(1, blocks[1] * self.rows - self.random.randrange(self.rows))
-        width = max(1, blocks[0] * self.columns - self.random.randrange(self.columns))
-        return as_shape((height, width)), as_shape((-(-width // self.columns), -(-height // self.rows)))
+        blocks = (-(-self.width // self.columns), -(-self.height // self.rows))
+        return as_shape((self.height, self.width)), as_shape(blocks)
+
+    def _shift(self, extent: int, far: int) -> int:
+        """How far off a neighbour is; what would always lie outside is an error, so small tensors have near ones."""
+        return self.random.choice([s for s in (-1, 0, 0, 1, far) if abs(s) < extent])
 
     # Statements
 
@@ -119,7 +135,7 @@ class _Maker:
         column = binary("add", binary("mul", self.bx, self.columns), j)
         loads: list[Expr] = []
         for tensor in (self.x, self.y, self.x):
-            down, right = self.random.choice((-1, 0, 0, 1, 3)), self.random.choice((-1, 0, 0, 1, 5))
+            down, right = self._shift(self.height, 3), self._shift(self.width, 5)
             loads.append(BufferLoad(tensor, (binary("add", row, down), binary("add", column, right))))
         body = BufferStore(self.e, self._value(loads, (row, column)), (row, column))
         if self.random.random() < 0.3:
