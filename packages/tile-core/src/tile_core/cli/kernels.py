@@ -181,7 +181,7 @@ def _makes_kernels(function: Callable[..., Any]) -> bool:
 
 
 def _from_function(name: str, function: Callable[..., Any], options: dict[str, Any]) -> FileKernel:
-    traced: EagerFunction | LazyFunction = jit_function(function, {})
+    traced: EagerFunction | LazyFunction = jit_function(function)
     parameters = tuple(inspect.signature(function).parameters.values())
     if isinstance(traced, LazyFunction):
         return FileKernel(name, lambda given: traced.trace(**given), parameters, options)
