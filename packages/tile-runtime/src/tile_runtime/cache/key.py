@@ -140,9 +140,8 @@ def _code_files(package: Path) -> list[Path]:
 
 
 def _installed_rows(package: Path) -> tuple[Path, list[tuple[str, str]]] | None:
-    """RECORD and (path, sha256) of the package's code files from the RECORD of the wheel that brought it; None for an editable
-    or source tree.
-    """
+    """The RECORD of the wheel that brought the package and its rows (path, sha256) of code files; None for an editable
+    or source tree."""
     marker = f"{package.name}/__init__.py"
     for record in sorted(package.parent.glob("*.dist-info/RECORD")):
         try:
