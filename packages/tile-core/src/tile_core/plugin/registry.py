@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, NoReturn
@@ -431,7 +431,7 @@ _current = [Registry()]
 
 
 @contextmanager
-def use(registry: Registry) -> Iterator[Registry]:
+def use(registry: Registry) -> Generator[Registry, None, None]:
     """Puts a registry in place of this process's inside a `with` block."""
     _current.append(registry)
     try:
