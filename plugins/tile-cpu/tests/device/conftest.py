@@ -44,7 +44,15 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ctypes.CDLL
         compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
         assert compiler, "these tests need a C++ compiler"
         library = folder / f"{Path(source).stem}-{march}{''.join(flags)}.so"
-        command = [compiler, *FLAGS, f"-march={march}", *(flags or ("-fopenmp",)), str(HERE / source), "-o", str(library)]
+        command = [
+            compiler,
+            *FLAGS,
+            f"-march={march}",
+            *(flags or ("-fopenmp",)),
+            str(HERE / source),
+            "-o",
+            str(library),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         return ctypes.CDLL(str(library))

@@ -28,11 +28,23 @@ def values(kind: str) -> np.ndarray:
     if kind not in FLOATS:
         bits = rng.integers(0, 256, 20003 * dtype.itemsize, np.uint8).view(dtype)
         return np.concatenate([bits, bits >> np.uint8(dtype.itemsize * 8 - 20).astype(dtype), bits % 300])
-    halves = np.concatenate([np.arange(65536, dtype=np.uint16).view(h).astype(np.float64) for h in (np.float16, ml_dtypes.bfloat16)])
+    halves = np.concatenate(
+        [np.arange(65536, dtype=np.uint16).view(h).astype(np.float64) for h in (np.float16, ml_dtypes.bfloat16)]
+    )
     halves = halves[np.isfinite(halves)]
     with np.errstate(all="ignore"):
         ties = (halves[:-1] + halves[1:]) / 2
-        x = np.concatenate([halves, ties, ties * (1 + 2e-16), ties * (1 - 2e-16), ties * (1 + 1e-9), rng.normal(0, 100, 9999), [np.inf, -np.inf, np.nan]])
+        x = np.concatenate(
+            [
+                halves,
+                ties,
+                ties * (1 + 2e-16),
+                ties * (1 - 2e-16),
+                ties * (1 + 1e-9),
+                rng.normal(0, 100, 9999),
+                [np.inf, -np.inf, np.nan],
+            ]
+        )
         return x.astype(dtype)
 
 
@@ -83,10 +95,14 @@ def test_conversion_is_exact_or_correctly_rounded(library, source, form):
         wanted = expected(y, to)
         same = (found == wanted) | ((found != found) & (wanted != wanted))
         bad = np.flatnonzero(~same)
-        assert not len(bad), f"{source} → {to}: {y[bad[0]]!r} gave {found[bad[0]]!r}, wanted {wanted[bad[0]]!r} ({len(bad)} of {len(y)})"
+        assert not len(bad), (
+            f"{source} → {to}: {y[bad[0]]!r} gave {found[bad[0]]!r}, wanted {wanted[bad[0]]!r} ({len(bad)} of {len(y)})"
+        )
         if to in FLOATS:
             numbers = found == found
-            assert np.array_equal(np.signbit(found[numbers].astype(np.float64)), np.signbit(wanted[numbers].astype(np.float64)))
+            assert np.array_equal(
+                np.signbit(found[numbers].astype(np.float64)), np.signbit(wanted[numbers].astype(np.float64))
+            )
 
 
 def test_every_pair_has_a_function(library):

@@ -16,7 +16,9 @@ TYPES = {
 }  # fmt: skip
 CASES = {
     name: [field.strip() for field in fields.split(",")]
-    for name, fields in re.findall(r"^GEMM\((\w+), (.*)\)$", (Path(__file__).parent / "gemm_cases.inc").read_text(), re.MULTILINE)
+    for name, fields in re.findall(
+        r"^GEMM\((\w+), (.*)\)$", (Path(__file__).parent / "gemm_cases.inc").read_text(), re.MULTILINE
+    )
 }
 
 

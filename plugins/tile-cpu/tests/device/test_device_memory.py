@@ -117,7 +117,12 @@ def test_reductions(library, kind):
         integral = np.issubdtype(carried, np.integer)
         lowest = np.iinfo(carried).min if integral else -np.inf
         highest = np.iinfo(carried).max if integral else np.inf
-        wanted = [wide.sum(dtype=carried), wide.max(initial=lowest), wide.min(initial=highest), np.abs(wide).sum(dtype=carried)]
+        wanted = [
+            wide.sum(dtype=carried),
+            wide.max(initial=lowest),
+            wide.min(initial=highest),
+            np.abs(wide).sum(dtype=carried),
+        ]
         wanted += [np.abs(wide).max(initial=lowest), wide.prod(dtype=carried)]
         assert np.array_equal(out, np.array(wanted, carried)), n
 

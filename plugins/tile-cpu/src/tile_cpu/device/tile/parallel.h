@@ -1,0 +1,190 @@
+// The grid of blocks over threads, and each thread's scratch memory.
+//
+// With OpenMP the threads are those of the runtime that the process already uses (torch and this code share libgomp by its SONAME, so
+// torch.set_num_threads holds here and two pools never spin against each other). Without it a pool of std::thread is kept.
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+
+#include "scalar.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#else
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#endif
+
+namespace tile {
+
+enum : int { success = 0, error_out_of_memory = 1 };
+
+// One thread's block-local memory: grows, never shrinks, freed when the thread ends. SLOT keeps independent users apart.
+template <int SLOT>
+class ThreadArena {
+ public:
+  ThreadArena() = default;
+  ThreadArena(const ThreadArena&) = delete;
+  ThreadArena& operator=(const ThreadArena&) = delete;
+  ~ThreadArena() { std::free(memory_); }
+
+  // At least `bytes`, 64-byte aligned; nullptr when there is no memory. Contents do not survive growth.
+  void* reserve(size_t bytes) {
+    if (bytes > size_) {
+      std::free(memory_);
+      memory_ = nullptr;
+      size_ = 0;
+      size_t rounded = (bytes + 4095) & ~size_t(4095);
+      if (posix_memalign(&memory_, 4096, rounded) != 0) {
+        memory_ = nullptr;
+        return nullptr;
+      }
+      size_ = rounded;
+    }
+    return memory_;
+  }
+  void* get() const { return memory_; }
+
+  static ThreadArena& mine() {
+    static thread_local ThreadArena arena;
+    return arena;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The block-local tiles of the running kernel; parallel_for has reserved sizeof(Tiles) on this thread.
+template <class Tiles>
+TILE_FN Tiles* arena() {
+  static_assert(alignof(Tiles) <= 4096, "tiles are aligned to a page at most");
+  return static_cast<Tiles*>(ThreadArena<0>::mine().get());
+}
+
+#if !defined(_OPENMP)
+// Threads that sleep between launches; run(f, n) calls f on the caller and on n - 1 workers and returns when all have.
+class ThreadPool {
+ public:
+  static ThreadPool& instance() {
+    // Never destroyed: workers may outlive static destruction at process exit.
+    static ThreadPool* pool = new ThreadPool;
+    return *pool;
+  }
+  template <class F>
+  void run(F& f, int n) {
+    std::lock_guard<std::mutex> one_launch(launch_);
+    while (int(workers_) < n - 1) std::thread([this, id = workers_++] { work(id); }).detach();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      call_ = [](void* g) { (*static_cast<F*>(g))(); };
+      argument_ = &f;
+      wanted_ = n - 1;
+      pending_ = n - 1;
+      generation_++;
+    }
+    wake_.notify_all();
+    inside() = true;  // a launch from within a block must not wait for this one
+    f();
+    inside() = false;
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_.wait(lock, [this] { return pending_ == 0; });
+  }
+  static bool& inside() {
+    static thread_local bool flag = false;
+    return flag;
+  }
+
+ private:
+  void work(int id) {
+    inside() = true;
+    unsigned seen = 0;
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      wake_.wait(lock, [&] { return generation_ != seen; });
+      seen = generation_;
+      if (id >= wanted_) continue;
+      auto call = call_;
+      void* argument = argument_;
+      lock.unlock();
+      call(argument);
+      lock.lock();
+      if (--pending_ == 0) done_.notify_one();
+    }
+  }
+  std::mutex launch_, mutex_;
+  std::condition_variable wake_, done_;
+  void (*call_)(void*) = nullptr;
+  void* argument_ = nullptr;
+  int workers_ = 0, wanted_ = 0, pending_ = 0;
+  unsigned generation_ = 0;
+};
+#endif
+
+TILE_FN int default_threads() {
+#if defined(_OPENMP)
+  return omp_get_max_threads();
+#else
+  int n = int(std::thread::hardware_concurrency());
+  return n > 0 ? n : 1;
+#endif
+}
+TILE_FN bool in_parallel_region() {
+#if defined(_OPENMP)
+  return omp_in_parallel();
+#else
+  return ThreadPool::inside();
+#endif
+}
+
+// body(bx, by, bz) for every block of the grid, bx fastest; `threads` 0 is the default. Blocks are handed out in order, a few at a time,
+// so a slow core takes fewer. Serial for one block or inside another parallel region. Returns success or error_out_of_memory; in the
+// latter case no block has run on a thread without scratch, and the output is incomplete.
+template <class Body>
+static inline int parallel_for(int64_t gx, int64_t gy, int64_t gz, int threads, Body&& body, size_t arena_bytes = 0) {
+  const int64_t total = gx * gy * gz;
+  if (total <= 0) return success;
+  int64_t team = threads > 0 ? threads : default_threads();
+  if (team > total) team = total;
+  if (team > 1 && in_parallel_region()) team = 1;
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> failed{false};
+  const int64_t chunk = total / (team * 32) > 0 ? total / (team * 32) : 1;
+  auto worker = [&] {
+    if (arena_bytes && !ThreadArena<0>::mine().reserve(arena_bytes)) {
+      failed.store(true, std::memory_order_relaxed);
+      return;
+    }
+    for (;;) {
+      int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
+      if (begin >= total) return;
+      int64_t end = begin + chunk < total ? begin + chunk : total;
+      int64_t x = begin % gx, y = begin / gx % gy, z = begin / (gx * gy);
+      for (int64_t i = begin; i < end; i++) {
+        body(int(x), int(y), int(z));
+        if (++x == gx) {
+          x = 0;
+          if (++y == gy) {
+            y = 0;
+            z++;
+          }
+        }
+      }
+    }
+  };
+  if (team == 1) {
+    worker();
+  } else {
+#if defined(_OPENMP)
+#pragma omp parallel num_threads(int(team))
+    worker();
+#else
+    ThreadPool::instance().run(worker, int(team));
+#endif
+  }
+  return failed.load() ? error_out_of_memory : success;
+}
+
+}  // namespace tile

@@ -1,0 +1,10 @@
+// Everything that a generated CPU kernel uses.
+#pragma once
+
+#include "copy.h"
+#include "gemm.h"
+#include "math.h"
+#include "memory.h"
+#include "parallel.h"
+#include "reduce.h"
+#include "vec.h"

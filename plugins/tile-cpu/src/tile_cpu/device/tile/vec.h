@@ -1,0 +1,316 @@
+// vec<T, N>: N lanes of T on GCC vector extensions, and mask<S, N>: N truth values in lanes of S bytes (0 or -1).
+//
+// N is a power of two and N * sizeof(T) at most TILE_VECTOR_BYTES for the widest type of a statement: wider vectors compile, but
+// GCC keeps them in memory. fp16 and bf16 lanes are stored as 16-bit integers and computed in fp32, rounding at every operation.
+#pragma once
+
+#include "scalar.h"
+
+namespace tile {
+
+template <class T>
+struct lane { using type = T; };
+template <>
+struct lane<bool> { using type = uint8_t; };
+template <>
+struct lane<fp16> { using type = uint16_t; };
+template <>
+struct lane<bf16> { using type = uint16_t; };
+// int64_t may be long or long long; vectors of the two are different types to GCC, so one is used throughout.
+template <class T>
+using lane_t = typename lane<T>::type;
+
+template <class L, int N>
+struct raw_vector {
+  typedef L type __attribute__((vector_size(N * sizeof(L))));
+};
+template <class L, int N>
+using raw_t = typename raw_vector<L, N>::type;
+
+template <int S>
+struct int_of_size;
+template <>
+struct int_of_size<1> { using type = int8_t; };
+template <>
+struct int_of_size<2> { using type = int16_t; };
+template <>
+struct int_of_size<4> { using type = int32_t; };
+template <>
+struct int_of_size<8> { using type = int64_t; };
+
+// Lanes of T in a native register: the W that generated loops use, taken from the widest type involved.
+template <class T>
+constexpr int lanes = TILE_VECTOR_BYTES / int(sizeof(T));
+
+template <int S, int N>
+struct mask {
+  using raw = raw_t<typename int_of_size<S>::type, N>;
+  raw v;
+  template <int S2>
+  TILE_INLINE mask<S2, N> as() const {
+    if constexpr (S == S2) return *this;
+    else return {__builtin_convertvector(v, typename mask<S2, N>::raw)};
+  }
+  TILE_INLINE bool operator[](int i) const { return v[i] != 0; }
+};
+
+template <class T, int N>
+struct vec {
+  static_assert((N & (N - 1)) == 0, "a vector has a power of two of lanes");
+  using element = T;
+  using raw = raw_t<lane_t<T>, N>;
+  static constexpr int size = N;
+  raw v;
+  vec() = default;
+  TILE_INLINE vec(raw r) : v(r) {}
+  // A scalar of any type in arithmetic with a vector is broadcast in the vector's type.
+  template <class S, std::enable_if_t<is_scalar<S>, int> = 0>
+  TILE_INLINE vec(S s) {
+    T t = convert<T>(s);
+    if constexpr (std::is_same<T, bool>::value) v = raw{} + uint8_t(t);
+    else if constexpr (is_half<T>) v = raw{} + t.bits;
+    else v = t - raw{};  // x - 0 keeps -0.0; x + 0 would not
+  }
+  TILE_INLINE T operator[](int i) const {
+    if constexpr (is_half<T>) return bit_cast<T>(uint16_t(v[i]));
+    else return T(v[i]);
+  }
+  TILE_INLINE void set(int i, T x) {
+    if constexpr (is_half<T>) v[i] = x.bits;
+    else v[i] = lane_t<T>(x);
+  }
+};
+
+template <class X>
+struct is_vec_type : std::false_type {};
+template <class T, int N>
+struct is_vec_type<vec<T, N>> : std::true_type {};
+template <class X>
+constexpr bool is_vec = is_vec_type<X>::value;
+
+template <class T, int N>
+TILE_FN vec<T, N> broadcast(T x) {
+  return vec<T, N>(x);
+}
+
+// ---- masks -------------------------------------------------------------------------------------------------------
+
+#define TILE_MASK_BINARY(OP)                                            \
+  template <int S, int S2, int N>                                       \
+  TILE_FN mask<S, N> operator OP(mask<S, N> a, mask<S2, N> b) {         \
+    return {a.v OP b.template as<S>().v};                               \
+  }
+TILE_MASK_BINARY(&)
+TILE_MASK_BINARY(|)
+TILE_MASK_BINARY(^)
+#undef TILE_MASK_BINARY
+template <int S, int N>
+TILE_FN mask<S, N> operator~(mask<S, N> a) { return {~a.v}; }
+template <int S, int N>
+TILE_FN mask<S, N> operator!(mask<S, N> a) { return {~a.v}; }
+// A uniform condition with a mask: `in_range & (x < y)`.
+template <int S, int N>
+TILE_FN mask<S, N> operator&(mask<S, N> a, bool b) { return {b ? a.v : typename mask<S, N>::raw{}}; }
+template <int S, int N>
+TILE_FN mask<S, N> operator&(bool b, mask<S, N> a) { return a & b; }
+template <int S, int N>
+TILE_FN mask<S, N> operator|(mask<S, N> a, bool b) { return {b ? ~typename mask<S, N>::raw{} : a.v}; }
+template <int S, int N>
+TILE_FN mask<S, N> operator|(bool b, mask<S, N> a) { return a | b; }
+
+template <int N>
+TILE_FN mask<1, N> to_mask(vec<bool, N> x) {
+  return {x.v != 0};
+}
+template <int S, int N>
+TILE_FN mask<S, N> to_mask(mask<S, N> x) {
+  return x;
+}
+
+template <class T, int N, int S>
+TILE_FN vec<T, N> select(mask<S, N> m, vec<T, N> a, vec<T, N> b) {
+  auto k = m.template as<int(sizeof(lane_t<T>))>();
+  return vec<T, N>(k.v ? a.v : b.v);
+}
+template <class T, int N, int S, class B, std::enable_if_t<is_scalar<B>, int> = 0>
+TILE_FN vec<T, N> select(mask<S, N> m, vec<T, N> a, B b) {
+  return select(m, a, vec<T, N>(b));
+}
+template <class T, int N, int S, class A, std::enable_if_t<is_scalar<A>, int> = 0>
+TILE_FN vec<T, N> select(mask<S, N> m, A a, vec<T, N> b) {
+  return select(m, vec<T, N>(a), b);
+}
+// Both sides scalar: the result has the type of the first.
+template <class T, int N, int S, std::enable_if_t<is_scalar<T>, int> = 0>
+TILE_FN vec<T, N> select(mask<S, N> m, T a, T b) {
+  return select(m, vec<T, N>(a), vec<T, N>(b));
+}
+template <class T, int N>
+TILE_FN vec<T, N> select(vec<bool, N> m, vec<T, N> a, vec<T, N> b) {
+  return select(to_mask(m), a, b);
+}
+template <class T, int N>
+TILE_FN vec<T, N> select(bool m, vec<T, N> a, vec<T, N> b) {
+  return m ? a : b;
+}
+
+template <int S, int N>
+TILE_FN bool any(mask<S, N> m) {
+#if TILE_AVX512
+  if constexpr (S * N == 64) {
+    if constexpr (S == 4) return _mm512_movepi32_mask((__m512i)m.v) != 0;
+    if constexpr (S == 8) return _mm512_movepi64_mask((__m512i)m.v) != 0;
+  }
+#endif
+  bool r = false;
+  for (int i = 0; i < N; i++) r |= m.v[i] != 0;
+  return r;
+}
+template <int S, int N>
+TILE_FN bool all(mask<S, N> m) {
+  return !any(~m);
+}
+
+// ---- conversion of vectors (convert.h gives the general form) ------------------------------------------------------
+
+template <class To, class T, int N>
+TILE_FN vec<To, N> convert(vec<T, N> x);
+template <class To, int S, int N>
+TILE_FN vec<To, N> convert(mask<S, N> m) {
+  if constexpr (std::is_same<To, bool>::value) return vec<bool, N>(typename vec<bool, N>::raw(-m.template as<1>().v));
+  else return select(m, vec<To, N>(1), vec<To, N>(0));
+}
+
+// ---- arithmetic ---------------------------------------------------------------------------------------------------
+
+template <class T, int N>
+TILE_FN auto widened(vec<T, N> x) {
+  if constexpr (is_half<T>) return convert<float>(x);
+  else return x;
+}
+
+#define TILE_ARITHMETIC(OP)                                                               \
+  template <class T, int N>                                                               \
+  TILE_FN vec<T, N> operator OP(vec<T, N> a, vec<T, N> b) {                               \
+    if constexpr (is_half<T>) return convert<T>(widened(a) OP widened(b));                \
+    else return vec<T, N>(typename vec<T, N>::raw(a.v OP b.v));                           \
+  }                                                                                       \
+  template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>             \
+  TILE_FN vec<T, N> operator OP(vec<T, N> a, S b) {                                       \
+    return a OP vec<T, N>(b);                                                             \
+  }                                                                                       \
+  template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>             \
+  TILE_FN vec<T, N> operator OP(S a, vec<T, N> b) {                                       \
+    return vec<T, N>(a) OP b;                                                             \
+  }                                                                                       \
+  template <class T, int N, class B>                                                      \
+  TILE_FN vec<T, N>& operator OP##=(vec<T, N>& a, B b) {                                  \
+    return a = a OP b;                                                                    \
+  }
+TILE_ARITHMETIC(+)
+TILE_ARITHMETIC(-)
+TILE_ARITHMETIC(*)
+TILE_ARITHMETIC(/)
+#undef TILE_ARITHMETIC
+
+// Integer and bool lanes only.
+#define TILE_BITWISE(OP)                                                                  \
+  template <class T, int N>                                                               \
+  TILE_FN vec<T, N> operator OP(vec<T, N> a, vec<T, N> b) {                               \
+    static_assert(!is_floating<T>, "bit operations need integer lanes");                  \
+    return vec<T, N>(typename vec<T, N>::raw(a.v OP b.v));                                \
+  }                                                                                       \
+  template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>             \
+  TILE_FN vec<T, N> operator OP(vec<T, N> a, S b) {                                       \
+    return a OP vec<T, N>(b);                                                             \
+  }                                                                                       \
+  template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>             \
+  TILE_FN vec<T, N> operator OP(S a, vec<T, N> b) {                                       \
+    return vec<T, N>(a) OP b;                                                             \
+  }
+TILE_BITWISE(&)
+TILE_BITWISE(|)
+TILE_BITWISE(^)
+#undef TILE_BITWISE
+
+template <class T, int N>
+TILE_FN vec<T, N> operator-(vec<T, N> a) {
+  if constexpr (is_half<T>) return vec<T, N>(typename vec<T, N>::raw(a.v ^ uint16_t(0x8000u)));
+  else return vec<T, N>(typename vec<T, N>::raw(-a.v));
+}
+template <class T, int N>
+TILE_FN vec<T, N> operator~(vec<T, N> a) {
+  if constexpr (std::is_same<T, bool>::value) return vec<T, N>(typename vec<T, N>::raw(a.v ^ uint8_t(1)));
+  else return vec<T, N>(typename vec<T, N>::raw(~a.v));
+}
+template <int N>
+TILE_FN vec<bool, N> operator!(vec<bool, N> a) {
+  return ~a;
+}
+
+#define TILE_COMPARE(OP)                                                                                              \
+  template <class T, int N>                                                                                           \
+  TILE_FN auto operator OP(vec<T, N> a, vec<T, N> b) {                                                                \
+    if constexpr (is_half<T>) {                                                                                       \
+      return widened(a) OP widened(b);                                                                                \
+    } else {                                                                                                          \
+      using M = mask<int(sizeof(lane_t<T>)), N>;                                                                      \
+      return M{(typename M::raw)(a.v OP b.v)};                                                                        \
+    }                                                                                                                 \
+  }                                                                                                                   \
+  template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>                                         \
+  TILE_FN auto operator OP(vec<T, N> a, S b) {                                                                        \
+    return a OP vec<T, N>(b);                                                                                         \
+  }                                                                                                                   \
+  template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>                                         \
+  TILE_FN auto operator OP(S a, vec<T, N> b) {                                                                        \
+    return vec<T, N>(a) OP b;                                                                                         \
+  }
+TILE_COMPARE(<)
+TILE_COMPARE(<=)
+TILE_COMPARE(>)
+TILE_COMPARE(>=)
+TILE_COMPARE(==)
+TILE_COMPARE(!=)
+#undef TILE_COMPARE
+
+// a * b + c, rounded once where the ISA has a fused operation (contraction is on), twice elsewhere.
+template <class T, int N>
+TILE_FN vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, N> c) {
+  if constexpr (is_half<T>) return convert<T>(fma(widened(a), widened(b), widened(c)));
+  else return vec<T, N>(typename vec<T, N>::raw(a.v * b.v + c.v));
+}
+
+template <class T, int N>
+TILE_FN vec<T, N> iota(T base, T step = T(1)) {
+  using C = std::conditional_t<is_half<T>, float, T>;
+  vec<C, N> r;
+  for (int i = 0; i < N; i++) r.v[i] = C(C(base) + C(i) * C(step));
+  if constexpr (is_half<T>) return convert<T>(r);
+  else return r;
+}
+
+// A function of one or two scalars applied lane by lane, for what has no vector form.
+template <class T, int N, class F>
+TILE_FN vec<T, N> map_lanes(F&& f, vec<T, N> x) {
+  vec<T, N> r;
+  for (int i = 0; i < N; i++) r.set(i, f(x[i]));
+  return r;
+}
+template <class T, int N, class F>
+TILE_FN vec<T, N> map_lanes(F&& f, vec<T, N> x, vec<T, N> y) {
+  vec<T, N> r;
+  for (int i = 0; i < N; i++) r.set(i, f(x[i], y[i]));
+  return r;
+}
+
+// Same-size reinterpretation of lanes.
+template <class To, class T, int N>
+TILE_FN vec<To, N> bits_as(vec<T, N> x) {
+  static_assert(sizeof(To) == sizeof(T), "lanes keep their size");
+  return vec<To, N>((typename vec<To, N>::raw)x.v);
+}
+
+}  // namespace tile
+
+#include "convert.h"
