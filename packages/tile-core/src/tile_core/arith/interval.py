@@ -297,7 +297,7 @@ class _Bounds:
             return dtype_interval(scalar)
         return found
 
-    def _node(self, node: Expr) -> Interval:
+    def _node(self, node: Any) -> Interval:
         kind = type(node)
         of = self.memo
         if kind is IntImm:

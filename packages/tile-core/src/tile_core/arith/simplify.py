@@ -126,7 +126,7 @@ class Simplifier(Vectors, Logic, Facts):
         dtype = expr.dtype
         terms: dict[int, int] = {}
         const = 0
-        stack: list[tuple[Expr, int]] = [(expr, 1)]
+        stack: list[tuple[Any, int]] = [(expr, 1)]
         while stack:
             node, factor = stack.pop()
             kind = type(node)
@@ -233,7 +233,7 @@ class Simplifier(Vectors, Logic, Facts):
             return Linear({}, known.lo)
         return Linear({number: 1}, 0)
 
-    def _composite(self, node: Expr) -> Linear:
+    def _composite(self, node: Any) -> Linear:
         """The sum that a node equals which is no sum itself."""
         if isinstance(node, Var):
             return self._atom_of(node)

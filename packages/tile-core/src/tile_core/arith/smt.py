@@ -47,7 +47,7 @@ def ask(condition: Expr, facts: Iterable[Expr], ranges: Mapping[Var, Interval]) 
     model = solver.model()
     values = {}
     for var, symbol in translation.variables.items():
-        value = model.eval(symbol, model_completion=True)
+        value: Any = model.eval(symbol, model_completion=True)
         values[var] = value.as_long() if var.dtype.is_int else int(z3.is_true(value))
     return Answer("refuted", values)
 

@@ -51,7 +51,7 @@ class Buffer(Node):
     __iter__: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        self.memory = find_scope(self.scope)
+        self.memory = find_scope(self.scope)  # pyright: ignore[reportAttributeAccessIssue]
 
     def __getitem__(self, index: Any) -> Any:
         """An element (all indices given) or a region (slices) of the buffer."""

@@ -260,7 +260,7 @@ class Binary(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = BOOL.with_lanes(self.a.dtype.lanes) if BINARY_OPERATORS[self.op][1] else self.a.dtype
+        self.dtype = BOOL.with_lanes(self.a.dtype.lanes) if BINARY_OPERATORS[self.op][1] else self.a.dtype  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -272,7 +272,7 @@ class Unary(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = self.a.dtype
+        self.dtype = self.a.dtype  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -295,7 +295,7 @@ class Select(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = self.true_value.dtype
+        self.dtype = self.true_value.dtype  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -308,7 +308,7 @@ class Let(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = self.body.dtype
+        self.dtype = self.body.dtype  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -337,7 +337,7 @@ class BufferLoad(Expr):
         for index in self.indices:
             lanes = max(lanes, index.dtype.lanes)
         dtype = self.buffer.dtype
-        self.dtype = dtype if lanes == 1 else dtype.with_lanes(lanes * dtype.lanes)
+        self.dtype = dtype if lanes == 1 else dtype.with_lanes(lanes * dtype.lanes)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -350,7 +350,7 @@ class Ramp(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = self.base.dtype.with_lanes(self.lanes)
+        self.dtype = self.base.dtype.with_lanes(self.lanes)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -362,7 +362,7 @@ class Broadcast(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = self.value.dtype.with_lanes(self.lanes * self.value.dtype.lanes)
+        self.dtype = self.value.dtype.with_lanes(self.lanes * self.value.dtype.lanes)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node
@@ -374,7 +374,7 @@ class Shuffle(Expr):
     dtype: DType = derived()
 
     def __post_init__(self) -> None:
-        self.dtype = self.vectors[0].dtype.scalar.with_lanes(len(self.indices))
+        self.dtype = self.vectors[0].dtype.scalar.with_lanes(len(self.indices))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @node

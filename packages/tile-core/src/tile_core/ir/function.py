@@ -82,7 +82,7 @@ class IRModule(Node):
     names: dict[str, PrimFunc] = derived()
 
     def __post_init__(self) -> None:
-        self.names = {f.name: f for f in self.functions}
+        self.names = {f.name: f for f in self.functions}  # pyright: ignore[reportAttributeAccessIssue]
 
     def __getitem__(self, name: str) -> PrimFunc:
         return self.names[name]

@@ -93,6 +93,9 @@ class Fragment:
             raise TypeError(f"T.Fragment takes no argument {', '.join(sorted(unknown))}")
         (self.replicas,) = static_extents(named.get("replicate", 1), "T.Fragment(replicate)")
         replicated = self.replicas > 1
+        both: Any
+        thread: Any
+        register: Any
         both, thread, register = (named.get(k) for k in ("forward_fn", "forward_thread_fn", "forward_index_fn"))
         if (both is None) == (thread is None):
             raise CompileError(

@@ -7,6 +7,7 @@ column cover all 32 banks as far as the span allows.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -61,7 +62,7 @@ def swizzled(shape: tuple[int, ...], dtype: Any, span: int | None = None, tiled:
             "E-LAYOUT-SWIZZLE",
             f"a swizzle over {span} bytes does not fit a tile of {shape} {dtype}",
             facts=[
-                f"a row has {shape[-1] * dtype.bits / 8:g} bytes",
+                f"a row has {math.prod(shape[-1:]) * dtype.bits / 8:g} bytes",
                 f"spans: {', '.join(map(str, SWIZZLE_SPANS))} bytes",
             ],
             help="make the last axis a multiple of the span, or choose a smaller span",

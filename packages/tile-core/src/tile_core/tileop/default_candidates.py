@@ -118,7 +118,8 @@ class GemmLoops(Candidate):
 
         def sum_at(column: Expr) -> tuple[Callable[[], Expr], Callable[[Expr], Stmt]]:
             if sums is not None:
-                return lambda: BufferLoad(sums, (column,)), lambda value: BufferStore(sums, value, (column,))
+                row_sums = sums
+                return lambda: BufferLoad(row_sums, (column,)), lambda value: BufferStore(row_sums, value, (column,))
             index = _matrix_index(op.c, row, column)
             return lambda: op.c.load(index), lambda value: store_to(op.c, index, value, op)
 
@@ -165,8 +166,8 @@ class ReduceLoops(Candidate):
 
         def target(indices: Sequence[Expr]) -> tuple[Expr, Callable[[Expr], Stmt]]:
             if held is not None:
-                at = tuple(indices) or (const(0, INT32),)
-                return BufferLoad(held, at), lambda value: BufferStore(held, value, at)
+                kept, at = held, tuple(indices) or (const(0, INT32),)
+                return BufferLoad(kept, at), lambda value: BufferStore(kept, value, at)
             at = _spread(op.dst, _without_units(indices, rest))
             return op.dst.load(at), lambda value: store_to(op.dst, at, value, op)
 

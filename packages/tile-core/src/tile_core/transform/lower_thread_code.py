@@ -226,7 +226,7 @@ class _Threads:
                 return control
         return None
 
-    def _check_sync(self, stmt: Evaluate) -> None:
+    def _check_sync(self, stmt: Any) -> None:
         arguments = stmt.value.args  # type: ignore[attr-defined]
         if len(arguments) < 2:
             return

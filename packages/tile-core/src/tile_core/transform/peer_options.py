@@ -7,6 +7,7 @@ about unproven bounds are on, because a proven race or fault is an error here an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .options import declare_option
@@ -100,5 +101,6 @@ _READ_BY_CORE = (
 )
 INERT_KEYS = tuple(key for key in PEER_KEYS if key not in _READ_BY_CORE)
 
-for _row in _OPTIONS:
+_rows: Sequence[tuple[Any, ...]] = list(_OPTIONS)
+for _row in _rows:
     declare_option(*_row)

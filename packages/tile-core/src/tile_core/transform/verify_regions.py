@@ -69,7 +69,7 @@ class _Regions(ScopedVisitor):
     def _sites(self, node: Any) -> None:
         from ..analysis import element_region
 
-        kind = "write" if isinstance(node, Stmt) else "read"
+        kind = ("read", "write")[isinstance(node, Stmt)]
         region, exact = element_region(node.buffer, node.indices, node.span)
         if node.predicate is None:
             self._check(AccessSite(kind, region, node, node.span, exact=exact))
