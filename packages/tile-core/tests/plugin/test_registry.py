@@ -174,7 +174,7 @@ def test_two_distributions_with_one_name_are_in_conflict(world):
     assert caught.value.code == "E-PLUGIN-CONFLICT"
     assert caught.value.summary == "backend 'acme' is claimed by 2 distributions"
     assert caught.value.help == "uninstall one of them, or choose with TILE_BACKENDS=acme=<distribution>"
-    assert [fact.partition(":")[0] for fact in caught.value.facts] == ["conflict", "conflict"]
+    assert [fact.partition(" (")[0] for fact in caught.value.facts] == ["tile-acme 1.2", "vendor-tile-acme 9"]
     assert {r.state for r in plugins.records()} == {"conflict"}
 
 
@@ -402,3 +402,35 @@ def test_the_surface_for_plugins_changes_only_on_purpose():
 
     assert sorted(tile_core.plugin.__all__) == SURFACE.split()
     assert PLUGIN_API == (1, 0)
+
+
+def test_the_whole_text_of_what_users_see(world):
+    """A person reads these; a change is a decision."""
+    module = world.add("acme-tile", "raise RuntimeError('no vendor library')", "tile.backends acme B")
+    late = world.add("late-tile", f"B = backend('late', api=({MAJOR}, {MINOR + 1}))", "tile.backends late B")
+    ours = world.add("tile-twin", "B = backend('twin')", "tile.backends twin B")
+    theirs = world.add("vendor-twin", "B = backend('twin')", "tile.backends twin B", version="9")
+    off = world.add("off-tile", "B = backend('off')", "tile.backends off B")
+    plugins = world.registry(disabled=("off",), choices={})
+    texts = {
+        "acme": f"""
+            error[E-PLUGIN-BROKEN]: backend 'acme' of acme-tile 1.2 ({module}:B) cannot be used: importing it raised \\
+            RuntimeError: no vendor library
+              help: repair or uninstall acme-tile""",
+        "late": f"""
+            error[E-PLUGIN-INCOMPATIBLE]: backend 'late' of late-tile 1.2 ({late}:B) cannot be used: it was built for \\
+            plugin API {MAJOR}.{MINOR + 1}, this tile-core provides {MAJOR}.{MINOR}: upgrade tile-core""",
+        "twin": f"""
+            error[E-PLUGIN-CONFLICT]: backend 'twin' is claimed by 2 distributions
+               tile-twin 1.2 ({ours}:B)
+               vendor-twin 9 ({theirs}:B)
+              help: uninstall one of them, or choose with TILE_BACKENDS=twin=<distribution>""",
+        "off": f"""
+            error[E-PLUGIN-DISABLED]: backend 'off' of off-tile 1.2 ({off}:B) cannot be used: TILE_DISABLE_PLUGINS \\
+            names it
+              help: take it out of TILE_DISABLE_PLUGINS or TILE_BACKENDS""",
+    }
+    for name, text in texts.items():
+        with pytest.raises(PluginError) as caught:
+            plugins.resolve_target(name)
+        assert str(caught.value) == textwrap.dedent(text).replace("\\\n", "").strip()

@@ -181,14 +181,14 @@ class Registry:
         # What is broken says more than what was turned off beside it.
         record = min(rivals, key=lambda r: ("conflict", "broken", "incompatible", "disabled").index(r.state))
         code, advice = _ADVICE[record.state]
-        raise PluginError(
-            code,
-            f"{kind} {name!r} of {record.place} cannot be used: {record.reason}"
-            if record.state != "conflict"
-            else f"{kind} {name!r} is claimed by {len(rivals)} distributions",
-            facts=[f"{r.state}: {r.place}" + (f" – {r.reason}" if r.reason else "") for r in rivals],
-            help=advice.format(name=name, distribution=record.distribution),
-        ) from record.cause
+        if record.state == "conflict":
+            summary = f"{kind} {name!r} is claimed by {len(rivals)} distributions"
+            facts = [r.place for r in rivals if r.state == "conflict"]
+        else:
+            summary = f"{kind} {name!r} of {record.place} cannot be used: {record.reason}"
+            facts = [f"{r.state}: {r.place} – {r.reason}" for r in rivals if r is not record]
+        help = advice.format(name=name, distribution=record.distribution) if advice else None
+        raise PluginError(code, summary, facts=facts, help=help) from record.cause
 
     def _missing(self, group: str, name: str, kind: str) -> NoReturn:
         distribution = _OFFICIAL.get(group, {}).get(name)
@@ -390,7 +390,7 @@ class Registry:
 
 _ADVICE = {
     "broken": ("E-PLUGIN-BROKEN", "repair or uninstall {distribution}"),
-    "incompatible": ("E-PLUGIN-INCOMPATIBLE", "move the distribution that the sentence above names"),
+    "incompatible": ("E-PLUGIN-INCOMPATIBLE", ""),  # the reason itself says who must move
     "conflict": ("E-PLUGIN-CONFLICT", "uninstall one of them, or choose with TILE_BACKENDS={name}=<distribution>"),
     "disabled": ("E-PLUGIN-DISABLED", "take it out of TILE_DISABLE_PLUGINS or TILE_BACKENDS"),
 }
