@@ -29,6 +29,20 @@ def test_a_range_with_start_and_step_counts_its_trips(body):
     )
 
 
+def test_bounds_are_evaluated_once(body):
+    check(
+        body("x = T.alloc_var('int32', init=4)\nfor i in range(x):\n    x = 9\n    B[i, 0] = 1.0"),
+        """
+        x = T.alloc_buffer((1,), T.int32, scope="var")
+        x[0] = 4
+        bound: T.int32 = x[0]
+        for i in T.serial(bound):
+            x[0] = 9
+            B[i, 0] = 1.0
+        """,
+    )
+
+
 def test_a_downward_range_counts_its_trips(body):
     check(
         body("for i in range(7, -1, -1):\n    B[i, 0] = 1.0"),
@@ -232,6 +246,6 @@ def test_match_on_python_values(body):
 
 def test_a_thousand_statements_and_a_long_sum_trace(body):
     text = body(
-        "\n".join(f"B[0, {i % 32}] = A[0, 0]" for i in range(1000)) + "\nB[0, 0] = " + " + ".join(["A[0, 1]"] * 200)
+        "\n".join(f"B[0, {i % 32}] = A[0, 0]" for i in range(1000)) + "\nB[0, 0] = " + " + ".join(["A[0, 1]"] * 600)
     )
     assert text.count("\n") == 1000

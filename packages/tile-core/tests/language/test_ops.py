@@ -34,6 +34,7 @@ v = T.alloc_var("float32")
         ("T.gemm(a[0:64, 0:16], b[0:16, :], c)", "T.gemm(a[0:64, 0:16], b[0:16, 0:64], c)"),
         ("T.fill(c, 1)", "T.fill(c, value=1.0)"),
         ("T.fill(c[0:8, :], v)", "T.fill(c[0:8, 0:64], value=v[0])"),
+        ("T.fill(c, c[0, 0] + 1.0)", "value: T.float32 = c[0, 0] + 1.0\nT.fill(c, value=value)"),
         ("T.fill(c, -T.infinity('float32'))", 'T.fill(c, value=T.float32("-inf"))'),
         ("T.clear(c)", "T.fill(c, value=0.0)"),
         ("T.clear(s)", "T.fill(s, value=0)"),

@@ -35,7 +35,16 @@ from ..source import Span
 from ..tileop.base import TileOp
 from .placeholder import refuse_placeholder
 
-__all__ = ["Builder", "Frame", "LoopFrame", "ScalarRef", "current_builder", "require_builder"]
+__all__ = [
+    "Builder",
+    "Frame",
+    "LoopFrame",
+    "ScalarRef",
+    "current_builder",
+    "index_of",
+    "reads_memory",
+    "require_builder",
+]
 
 declare_codes(
     {
@@ -413,6 +422,17 @@ class Builder:
             if what == "buffer"
             else "keep the value in a T.alloc_var or a buffer that is allocated before, or use it inside",
         )
+
+
+def reads_memory(value: Any, buffer: Buffer | None = None) -> bool:
+    """Whether an expression loads from memory (from `buffer` when given): a later store may change its value."""
+    stack = [value.__tile_expr__() if isinstance(value, ScalarRef) else value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, BufferLoad) and (buffer is None or node.buffer is buffer):
+            return True
+        stack.extend(node.child_nodes())
+    return False
 
 
 def index_of(buffer: Buffer, index: Any, span: Span | None = None) -> Expr:

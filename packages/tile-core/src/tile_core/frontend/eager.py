@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,11 +105,11 @@ class EagerFunction:
 
     is_eager = True
 
-    def __init__(self, function: Callable[..., Any], names: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = function.__name__
         self.signature = signature_of(function)
-        self.annotations = annotations_of(function, names or {})
+        self.annotations = annotations_of(function)
         self._twin = staged(function)
         self.parameters = tuple(
             [EagerParameter(name, _kind(self.annotations.get(name))) for name in self.signature.parameters]
@@ -197,18 +196,11 @@ class LazyFunction:
         )
 
 
-def jit_function(function: Callable[..., Any], names: Mapping[str, Any] | None = None) -> EagerFunction | LazyFunction:
+def jit_function(function: Callable[..., Any]) -> EagerFunction | LazyFunction:
     """The function in its style, told from its source: eager when its own body launches a kernel or uses T.const or
-    T.empty, else lazy.
-
-    Args:
-        names: the locals of the scope that defines the function, for annotations that are texts; by default the
-            caller's.
-    """
+    T.empty, else lazy."""
     node, _ = function_tree(function)
-    if _is_eager(node):
-        return EagerFunction(function, names if names is not None else sys._getframe(1).f_locals)
-    return LazyFunction(function)
+    return EagerFunction(function) if _is_eager(node) else LazyFunction(function)
 
 
 def const(name: str, dtype: Any = "int32") -> Any:

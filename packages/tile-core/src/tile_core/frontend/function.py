@@ -8,8 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -51,14 +50,14 @@ def prim_func(function: Any = None, *, private: bool = False) -> Any:
         CompileError: with the line of the fault.
     """
     if function is None:
-        return lambda inner: trace_prim_func(inner, sys._getframe(1).f_locals)
-    return trace_prim_func(function, sys._getframe(1).f_locals)
+        return trace_prim_func
+    return trace_prim_func(function)
 
 
-def trace_prim_func(function: Callable[..., Any], names: Mapping[str, Any]) -> PrimFunc:
-    """The PrimFunc of a function in the lazy style; `names` are the locals of the scope that defines it."""
+def trace_prim_func(function: Callable[..., Any]) -> PrimFunc:
+    """The PrimFunc of a function in the lazy style."""
     twin = staged(function)
-    annotations = annotations_of(function, names)
+    annotations = annotations_of(function)
     spans = parameter_spans(function)
     parameters = []
     for name in signature_of(function).parameters:

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import CompileError, declare_codes
 from ..ir import Expr, For, IntImm, Var, as_expr, binary, const
 from ..source import Span
-from .builder import Builder, Frame, LoopFrame, ScalarRef
+from .builder import Builder, Frame, LoopFrame, ScalarRef, reads_memory
 from .placeholder import refuse_placeholder
 
 __all__ = ["Nest", "loop_bound", "serial_range"]
@@ -72,10 +72,14 @@ class Nest(LoopFrame):
         stages = dict(self.annotations).get("num_stages", 0)
         defaults = ("i", "j", "k", "l")
         found = []
-        for axis, (low, extent, step) in enumerate(self.axes):
-            for expr in (low, extent, step):
-                if expr is not None:
-                    builder.adopt(expr)
+        # Python evaluates the bounds once, whatever the body stores.
+        self.axes = tuple(
+            [
+                (_fixed(builder, low), _fixed(builder, extent), None if step is None else _fixed(builder, step))
+                for low, extent, step in self.axes
+            ]
+        )
+        for axis, (low, _, _) in enumerate(self.axes):
             name = names[axis] if axis < len(names) else defaults[axis] if axis < 4 else f"i{axis}"
             var = Var(name, low.dtype, span=builder.span)
             frame = builder.push(Frame("loop", builder.span, f"the {self.what} loop", self.kind, stages))
@@ -113,6 +117,13 @@ class Nest(LoopFrame):
                     spans=[("the outer loop is here", frame.span)],
                     help="pipeline only one of them; use T.serial or num_stages=0 for the other",
                 )
+
+
+def _fixed(builder: Builder, expr: Expr) -> Expr:
+    if reads_memory(expr):
+        return builder.bind("bound", expr)
+    builder.adopt(expr)
+    return expr
 
 
 def serial_range(

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import CompileError, declare_codes
-from ..ir import BufferLoad, Call, Expr, as_expr, binary, select, unary
+from ..ir import Call, Expr, as_expr, binary, select, unary
 from ..ir.buffer import Buffer
 from ..source import Span
 from . import regions
 from .builder import ScalarRef
 from .placeholder import Placeholder
 
-__all__ = ["BUILTIN_NAMES", "Operators", "as_condition", "is_expression", "reads_memory"]
+__all__ = ["BUILTIN_NAMES", "Operators", "as_condition", "is_expression"]
 
 declare_codes(
     {
@@ -115,6 +115,13 @@ class Operators:
                 result = result.with_(span=place)
             return result
         return binary(op, a, b, place)
+
+    def chain(self, ops: tuple[str, ...], values: tuple[Any, ...], span: Span | None) -> Any:
+        """``a op b op c …`` from left to right, for chains too long to nest."""
+        result = values[0]
+        for op, value in zip(ops, values[1:]):
+            result = self.binary(op, result, value, span)
+        return result
 
     def unary(self, op: str, a: Any, span: Span | None) -> Any:
         """``op a`` for -, ~ and +."""
@@ -328,16 +335,3 @@ _BUILTINS: dict[Any, Callable[[tuple[Any, ...], Span | None], Any]] = {
     },
 }
 BUILTIN_NAMES = frozenset(f.__name__ for f in _BUILTINS)
-
-
-def reads_memory(value: Any) -> bool:
-    """Whether an expression loads from a buffer, so that a later store may change what it means."""
-    if isinstance(value, ScalarRef):
-        return True
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, BufferLoad):
-            return True
-        stack.extend(node.child_nodes())
-    return False

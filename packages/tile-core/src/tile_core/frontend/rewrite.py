@@ -39,6 +39,7 @@ _BINARY: dict[type, str] = {
     ast.MatMult: "matmul",
 }
 _COMPARE: dict[type, str] = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+_LONG_CHAIN = 50
 _UNARY: dict[type, str] = {ast.USub: "neg", ast.Invert: "bitnot", ast.UAdd: "pos"}
 
 
@@ -388,9 +389,20 @@ class _Function(ast.NodeTransformer):
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        op = _constant(_BINARY[type(node.op)])
-        # Left-deep chains of a thousand terms are no deeper than Python's own limit; each level is one call here.
-        return self.tile("binary", op, self.visit(node.left), self.visit(node.right), self.span(node))
+        spine = [node]
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        if len(spine) > _LONG_CHAIN:
+            # One flat call: nested ones would exhaust the recursion of Python's compiler.
+            spine.reverse()
+            ops = _constants([_BINARY[type(item.op)] for item in spine])
+            values = [self.visit(spine[0].left), *(self.visit(item.right) for item in spine)]
+            return self.tile("chain", ops, _tuple(values), self.span(node))
+        left: ast.expr = self.visit(spine[-1].left)
+        for item in reversed(spine):
+            op = _constant(_BINARY[type(item.op)])
+            left = self.tile("binary", op, left, self.visit(item.right), self.span(item))
+        return left
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         if isinstance(node.operand, ast.Constant):

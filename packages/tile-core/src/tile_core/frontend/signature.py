@@ -8,6 +8,7 @@ element type a Var.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -153,22 +154,29 @@ def make_parameter(name: str, annotation: Any, span: Span | None) -> Buffer | Va
     )
 
 
-def annotations_of(function: Callable[..., Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The annotations of a function's parameters; texts (``from __future__ import annotations``) are evaluated.
-
-    Args:
-        names: further names that the texts may use: the locals of the scope that defines the function.
-    """
+def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function's parameters; texts (``from __future__ import annotations``) are evaluated with the
+    names that the function and the scope that is defining it see."""
     found = {}
     for name, value in getattr(function, "__annotations__", {}).items():
         if name == "return":
             continue
-        found[name] = _evaluate(function, name, value, names) if isinstance(value, str) else value
+        found[name] = _evaluate(function, name, value) if isinstance(value, str) else value
     return found
 
 
-def _evaluate(function: Any, name: str, text: str, names: Mapping[str, Any]) -> Any:
-    scope = dict(names)
+def _defining_locals(function: Any) -> Mapping[str, Any]:
+    """The locals of the call that is defining the function, known by the code object among its constants."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if any(item is function.__code__ for item in frame.f_code.co_consts):
+            return frame.f_locals
+        frame = frame.f_back
+    return {}
+
+
+def _evaluate(function: Any, name: str, text: str) -> Any:
+    scope = dict(_defining_locals(function))
     for free, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             scope[free] = cell.cell_contents

@@ -34,9 +34,9 @@ from ..ir import (
 )
 from ..source import Span
 from . import regions
-from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, index_of, require_builder
+from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, index_of, reads_memory, require_builder
 from .loops import serial_range
-from .operators import Operators, as_condition, is_expression, reads_memory
+from .operators import Operators, as_condition, is_expression
 from .placeholder import Placeholder, Unset
 
 __all__ = ["Scope", "Tracer", "tracer"]

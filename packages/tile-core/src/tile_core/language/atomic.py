@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CompileError
-from ..frontend.builder import require_builder
+from ..frontend.builder import reads_memory, require_builder
 from ..frontend.operators import is_expression
 from ..frontend.placeholder import refuse_placeholder
 from ..ir import Buffer, BufferRegion, as_expr
@@ -85,6 +85,8 @@ def _update(
     elif is_expression(value) or isinstance(value, (bool, int, float)):
         target = tile_region(op, "dst", dst)
         operand = as_expr(value, target.dtype)
+        if reads_memory(operand, target.buffer):
+            operand = builder.bind("value", operand)
     else:
         raise operand_error(op, "value", value)
     pairs = annotation_pairs(op, given, annotations)

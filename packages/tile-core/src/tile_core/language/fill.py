@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CompileError
-from ..frontend.builder import ScalarRef, require_builder
+from ..frontend.builder import ScalarRef, reads_memory, require_builder
 from ..frontend.operators import is_expression
 from ..frontend.placeholder import refuse_placeholder
 from ..ir import as_expr, const
@@ -48,4 +48,7 @@ def _fill(op: str, buffer: Any, value: Any, annotations: Mapping[str, Any] | Non
         dtype.is_float or (dtype.is_int and isinstance(value, int) and dtype.min_value <= value <= dtype.max_value)
     )
     expr = const(value, dtype.scalar) if fits else as_expr(value)
+    if reads_memory(expr, region.buffer):
+        # The value is what it was before the first element is written.
+        expr = builder.bind("value", expr)
     builder.emit_op(Fill(region, expr, annotation_pairs(op, {}, annotations), span=builder.span))
