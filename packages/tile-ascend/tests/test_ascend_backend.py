@@ -111,3 +111,12 @@ def test_reading_the_spec_loads_no_driver_and_no_vendor_package():
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_the_dialect_has_the_common_names_and_is_reached_through_t():
+    import tile_ascend.language
+    import tile_core.language as T
+
+    assert tile_ascend.language.copy is T.copy
+    assert set(T.__all__) <= set(tile_ascend.language.__all__)
+    assert T.ascend is tile_ascend.language

@@ -1,6 +1,4 @@
 """The CUDA dialect: the common names of `tile_core.language`. Names of CUDA's own come with its code generation."""
 
 from tile_core.language import *  # noqa: F403
-from tile_core.language import __all__ as _common
-
-__all__ = list(_common)
+from tile_core.language import __all__  # noqa: F401
