@@ -98,6 +98,10 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
                 facts=[f"{buffer!r}", f"layout of {list(layout.domain)}"],
                 help=f"make a layout of shape {list(buffer.static_shape() or ())}",
             )
+        if isinstance(layout, Layout):
+            layout.require_injective(buffer.name)
+        else:
+            layout.require_distinct(buffer.name)
         frame = builder.home.get(buffer) or _kernel_frame()
         others = tuple(pair for pair in frame.annotations.get("layouts", ()) if pair[0] is not buffer)
         frame.annotations["layouts"] = (*others, (buffer, layout))
