@@ -2,8 +2,9 @@
 
 import pytest
 
+from tile_core.errors import OptionError
 from tile_core.ir import AccessPtr, BufferLoad, BufferStore, walk
-from tile_core.transform import FlattenBuffer
+from tile_core.transform import FlattenBuffer, Options
 
 
 def accesses(function):
@@ -77,3 +78,16 @@ def test_strides_take_part(apply):
     )
     [store] = accesses(changed)
     assert repr(store.indices[0]) in ("bx * 100 + j * 2",)
+
+
+def test_the_option_widens_every_index(apply):
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((4, 8), T.float32)):
+            with T.Kernel(4) as bx:
+                A[bx, 3] = 1.0
+    """
+    [store] = accesses(apply(text, FlattenBuffer, options=Options({"tl.config_index_bitwidth": 64})))
+    assert store.indices[0].dtype == "int64"
+    with pytest.raises(OptionError, match="allowed: 32, 64"):
+        Options({"tl.config_index_bitwidth": 16})

@@ -1,7 +1,7 @@
 """LoopUnswitching: one version of a nest for when all of it is inside, one for the edge."""
 
 from tile_core.ir import For, If, Select, walk
-from tile_core.transform import LegalizeSafeMemoryAccess, LoopUnswitching
+from tile_core.transform import LegalizeSafeMemoryAccess, LoopUnswitching, Options
 
 LOAD = """
     @T.prim_func
@@ -75,3 +75,8 @@ def test_both_versions_declare_their_own(apply):
     loops = [n.var for n in walk(changed.body) if isinstance(n, For)]
     assert len(allocated) == len(set(allocated)) == 2
     assert len(loops) == len(set(loops)) == 2
+
+
+def test_the_option_keeps_one_version(apply):
+    changed = apply(LOAD, LoopUnswitching, options=Options({"tl.disable_loop_unswitching": True}))
+    assert not any(isinstance(n, If) for n in walk(changed.body))

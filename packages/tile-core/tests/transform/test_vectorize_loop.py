@@ -3,7 +3,7 @@
 import pytest
 
 from tile_core.ir import Broadcast, BufferLoad, BufferStore, For, Ramp, walk
-from tile_core.transform import VectorizeLoop
+from tile_core.transform import Options, VectorizeLoop
 
 
 def kernel(body: str, params: str = "A: T.Buffer((64,), T.float32), B: T.Buffer((64,), T.float32)") -> str:
@@ -186,3 +186,9 @@ def test_bound_values_become_vectors(check_pass):
         ),
         None,
     )
+
+
+def test_the_option_keeps_every_loop_scalar(apply):
+    text = kernel("for i in T.vectorized(64):\n    B[i] = A[i] + 1.0")
+    changed = apply(text, VectorizeLoop, options=Options({"tirx.disable_vectorize": True}))
+    assert all(not isinstance(s.indices[0], Ramp) for s in stores(changed))

@@ -36,6 +36,7 @@ from ..ir import (
 )
 from .base import Pass, PassContext, register_pass
 from .linear import is_zero
+from .options import declare_option
 from .scoped import ScopedRewriter
 
 __all__ = ["FlattenBuffer", "flat_index"]
@@ -43,17 +44,25 @@ __all__ = ["FlattenBuffer", "flat_index"]
 INT32, INT64 = DType("int32"), DType("int64")
 
 
-@register_pass("FlattenBuffer", needs="THREAD", leaves="FLAT")
+def _check_bits(value: int) -> str | None:
+    return None if value in (32, 64) else "allowed: 32, 64"
+
+
+declare_option("tl.config_index_bitwidth", 32, int, "least width of indices in bits", _check_bits)
+
+
+@register_pass("FlattenBuffer", needs="THREAD", leaves="FLAT", options=("tl.config_index_bitwidth",))
 class FlattenBuffer(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
-        flatten = _Flatten(Prover(solver=False))
+        flatten = _Flatten(Prover(solver=False), context.options["tl.config_index_bitwidth"])
         body = flatten.rewrite(function.body)
         return function if body is function.body else function.with_(body=body)
 
 
 class _Flatten(ScopedRewriter):
-    def __init__(self, prover: Prover) -> None:
+    def __init__(self, prover: Prover, least_bits: int) -> None:
         super().__init__(prover)
+        self.least_bits = least_bits
         self.flat: dict[Buffer, Buffer] = {}
         self.index_types: dict[Buffer, DType] = {}
 
@@ -127,6 +136,8 @@ class _Flatten(ScopedRewriter):
         return new
 
     def _index_type(self, size: Expr) -> DType:
+        if self.least_bits > INT32.bits:
+            return INT64
         bounds = self.prover.bounds(size)
         return INT32 if bounds.bounded and bounds.hi <= INT32.max_value else INT64
 

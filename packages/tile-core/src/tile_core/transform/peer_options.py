@@ -98,6 +98,9 @@ _READ_BY_CORE = (
     "tl.disable_out_of_bound_warning",
     "tl.disable_prelower_semantic_check",
     "tl.disable_safe_memory_legalize",
+    "tl.disable_loop_unswitching",
+    "tl.config_index_bitwidth",
+    "tirx.disable_vectorize",
 )
 INERT_KEYS = tuple(key for key in PEER_KEYS if key not in _READ_BY_CORE)
 

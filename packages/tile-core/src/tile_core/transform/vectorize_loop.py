@@ -2,7 +2,7 @@
 
 Needs FLAT, leaves FLAT. The loop's extent may be anything: ``n // W`` whole vectors of W lanes run in a serial loop,
 the remaining ``n % W`` lanes in one statement whose loads and stores carry the predicate ``ramp(0, 1, W) <
-broadcast(rest)``. W comes from the loop's annotation ``lanes``, else from the widest element type in the body and the
+broadcast(rest)``. W comes from the widest element type in the body and the
 target's vector registers. A loop whose body cannot be executed on vectors (effects other than stores, a store that
 all lanes share, bounds that differ between lanes) becomes serial, which is always right.
 
@@ -51,6 +51,7 @@ from ..ir import (
 )
 from .base import Pass, PassContext, register_pass
 from .linear import is_zero
+from .options import declare_option
 
 __all__ = ["VectorizeLoop", "widest_bits"]
 
@@ -58,10 +59,14 @@ BOOL, INT32 = DType("bool"), DType("int32")
 _DIVISIONS = ("floordiv", "floormod", "truncdiv", "truncmod")
 
 
-@register_pass("VectorizeLoop", needs="FLAT", leaves="same")
+declare_option("tirx.disable_vectorize", False, bool, "no vector code")
+
+
+@register_pass("VectorizeLoop", needs="FLAT", leaves="same", options=("tirx.disable_vectorize",))
 class VectorizeLoop(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
-        bits = int(context.target.get("vector_bits", 128))
+        # A register of no bits holds no lanes, so every loop stays scalar.
+        bits = 0 if context.options["tirx.disable_vectorize"] else int(context.target.get("vector_bits", 128))
         return _VectorizeLoops(bits).rewrite(function)
 
 
@@ -73,7 +78,7 @@ class _VectorizeLoops(Rewriter):
     def rewrite_For(self, node: For) -> Stmt | None:
         if node.kind != "vectorized":
             return self.rewrite_children(node)
-        lanes = node.annotation("lanes") or max(1, self.vector_bits // widest_bits(node.body))
+        lanes = max(1, self.vector_bits // widest_bits(node.body))
         inner = self.rewrite(node.body)
         serial = node.with_(kind="serial", body=Seq(()) if inner is None else inner, annotations=())
         if lanes < 2 or inner is None or (isinstance(node.extent, IntImm) and node.extent.value < 2):
