@@ -112,6 +112,22 @@ def f(A: T.Tensor[[16], 'float32'], scale: T.float32, flag: bool):
     assert result.arguments == (0, 1)
 
 
+def test_shape_and_dtype_of_an_undeclared_tensor_are_known(trace):
+    function = jit_function(
+        trace("""
+def f(A, B):
+    M, N = A.shape
+    A: T.Tensor[[M, N], A.dtype]
+    B: T.Tensor[[T.dynamic("m"), N], A.dtype]
+    with T.Kernel(M) as bx:
+        A[bx, 0] = B[bx, N - 1]
+""")
+    )
+    result = specialise(function, TensorSpec((4, 8), "float16"), TensorSpec((5, 8), "float16"))
+    assert result.static == ((0, 0), (0, 1), (1, 1))
+    assert "B[bx, 7]" in result.prim_func.script()
+
+
 def test_several_outputs_come_in_the_order_of_return(trace):
     function = jit_function(
         trace("""

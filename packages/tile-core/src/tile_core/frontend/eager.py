@@ -250,11 +250,34 @@ class _Restart(BaseException):
 class _Undeclared(Placeholder):
     """A tensor parameter before its declaration."""
 
-    __slots__ = ("spec",)
+    __slots__ = ("_trace", "spec")
 
-    def __init__(self, name: str, spec: TensorSpec | None) -> None:
+    def __init__(self, trace: _EagerTrace, name: str, spec: TensorSpec | None) -> None:
         super().__init__(name)
+        self._trace = trace
         self.spec = spec
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the tensor that was given; the kernel is compiled for it anyway."""
+        return as_dtype(self._given().dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the tensor that was given; asking makes the kernel one for these sizes."""
+        given = self._given()
+        self._trace.fix_sizes(self.name, len(given.shape))
+        return given.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions of the tensor that was given."""
+        return len(self._given().shape)
+
+    def _given(self) -> TensorSpec:
+        if self.spec is None:
+            raise self.error()
+        return self.spec
 
     def error(self, span: Span | None = None) -> CompileError:
         """What a use raises."""
@@ -296,13 +319,13 @@ class _EagerTrace:
             self.declared[name] = found
             return found
         if kind == "open" and tensor:
-            return _Undeclared(name, value)
+            return _Undeclared(self, name, value)
         if (
             kind == "open"
             and value is None
             and self.owner.signature.parameters[name].default is inspect.Parameter.empty
         ):
-            return _Undeclared(name, None)
+            return _Undeclared(self, name, None)
         if kind in ("constant", "open") and not tensor:
             return value
         raise ArgumentError(
@@ -360,7 +383,8 @@ class _EagerTrace:
         told = False
         for axis, (extent, size) in enumerate(zip(annotation.shape, spec.shape)):
             if isinstance(extent, IntImm):
-                self.static.append((position, axis))
+                if (position, axis) not in self.static:
+                    self.static.append((position, axis))
                 if extent.value != size:
                     raise self._shape_error(
                         name, f"must have extent {extent.value} in dimension {axis}, got {size}", facts
@@ -395,6 +419,11 @@ class _EagerTrace:
             help="pass tensors whose shapes agree with the declarations",
         )
 
+    def fix_sizes(self, name: str, ndim: int) -> None:
+        """The trace depends on every size of a tensor."""
+        position = [p.name for p in self.owner.parameters].index(name)
+        self.static += [(position, axis) for axis in range(ndim) if (position, axis) not in self.static]
+
     def require_solved(self, builder: Builder) -> None:
         """Refuses to go on while a T.const name has no value."""
         for name in self.unsolved:
@@ -421,7 +450,7 @@ class _EagerTrace:
                 inputs.append(self.declared[parameter.name])
                 arguments.append(position)
             elif isinstance(value, TensorSpec):
-                raise _Undeclared(parameter.name, value).error(self.spans.get(parameter.name))
+                raise _Undeclared(self, parameter.name, value).error(self.spans.get(parameter.name))
         returned = list(result) if isinstance(result, (tuple, list)) else [] if result is None else [result]
         order = []
         for item in returned:
