@@ -42,13 +42,13 @@ def measure(name: str, case: tuple, rounds: int = 20) -> Row:
             started = time.perf_counter()
             call(*inputs)
             times.append((time.perf_counter() - started) * 1e3)
-    return Row(name, label, error, *(statistics.median(s) for s in samples), backend=backend_of(kernel))
+    return Row(name, label, error, *(statistics.median(s) for s in samples), backend=backend_of(kernel, inputs))
 
 
-def backend_of(kernel: Callable) -> str:
-    """Name of the backend that ran the kernel."""
-    target = getattr(kernel, "target", None)
-    return str(getattr(target, "kind", target or "?"))
+def backend_of(kernel: Callable, inputs: tuple) -> str:
+    """The kind of target that ran the kernel; an eager function is asked for the kernel of these inputs."""
+    compiled = kernel if hasattr(kernel, "target") else kernel.compile(*inputs)
+    return compiled.target.kind
 
 
 def show(rows: Iterable[Row]) -> list[Row]:

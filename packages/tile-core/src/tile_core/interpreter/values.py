@@ -77,8 +77,9 @@ def wrap(values: Any, dtype: DType) -> Any:
 def convert(values: Any, source: DType, target: DType) -> Any:
     """Values of type `source` as `target`.
 
-    Floats round to nearest even. A float becomes an integer by truncation; outside the integer's range it becomes the
-    nearest integer, and NaN becomes 0. Integers wrap. Anything that is not zero is true.
+    Floats round to nearest even. A float becomes an integer by truncation; the language leaves open what comes of a
+    float outside the integer's range, here it is the nearest integer, and 0 for NaN. Integers wrap. Anything that is
+    not zero is true.
     """
     source, target = source.scalar, target.scalar
     if source is target:
