@@ -54,6 +54,8 @@ FORMS = [
     (lambda: x % 12 // 4, "x // 4 % 3"),
     (lambda: x % 12 % 4, "x % 4"),
     (lambda: x // 4 * 4 + x % 4, "x"),
+    (lambda: x - x // 8 * 8, "x % 8"),
+    (lambda: y + x * 3 + z * 6 - (x + z * 2) // 4 * 12, "y + (x + z * 2) % 4 * 3"),
     (lambda: (x // 4 % 8) * 4 + x // 32 * 32 + x % 4, "x"),
     (lambda: (bx * 128 + j * 8 + i) // 8 % 16, "j"),
     (lambda: (x + 17) // 8, "(x + 1) // 8 + 2"),

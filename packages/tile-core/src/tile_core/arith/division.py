@@ -184,7 +184,8 @@ class Division(TermTable):
             raise MayWrap
 
     def join_halves(self, sum_: Linear, dtype: DType) -> Linear:
-        """The sum with `x // c * c·k + x % c * k` written as `x * k`, and `x // c * c` as x where c divides x."""
+        """The sum with `x // c * c·k + x % c * k` written as `x * k`, `x // c * c` as x where c divides x, and
+        `x - x // c * c` as `x % c`."""
         remainders, quotients = self.remainders, self.quotients
         for index in list(sum_.terms):
             k = sum_.terms.get(index)
@@ -206,7 +207,23 @@ class Division(TermTable):
                     terms = dict(sum_.terms)
                     del terms[index]
                     sum_ = self.join_halves(Linear(terms, sum_.const).plus(dividend, k // divisor), dtype)
+                elif k % divisor == 0 and _holds(sum_, dividend, -k // divisor):
+                    # x - x // c * c is x % c.
+                    factor = -k // divisor
+                    terms = dict(sum_.terms)
+                    del terms[index]
+                    rest = Linear(terms, sum_.const).plus(dividend, -factor)
+                    try:
+                        remainder = self.modulo(dividend, divisor, dtype)
+                    except MayWrap:
+                        continue
+                    sum_ = self.join_halves(rest.plus(remainder, factor), dtype)
         return sum_
+
+
+def _holds(sum_: Linear, part: Linear, factor: int) -> bool:
+    """Whether a sum has every term of `part` times `factor` exactly."""
+    return all(sum_.terms.get(index) == k * factor for index, k in part.terms.items())
 
 
 def _one_quotient(values: Interval, c: int) -> int | None:
