@@ -1,6 +1,8 @@
 // Everything that a generated CPU kernel uses.
 #pragma once
 
+#include "atomic.h"
+#include "atomic.h"
 #include "copy.h"
 #include "gemm.h"
 #include "math.h"
