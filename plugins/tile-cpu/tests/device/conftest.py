@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 import shutil
 import subprocess
@@ -39,9 +40,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ctypes.CDLL
     """build("name.cpp", march, *flags): the loaded library; each combination is compiled once a session."""
     folder = tmp_path_factory.mktemp("device")
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def compile_and_load(source: str, march: str, *flags: str) -> ctypes.CDLL:
-        compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+        compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
         assert compiler, "these tests need a C++ compiler"
         library = folder / f"{Path(source).stem}-{march}{''.join(flags)}.so"
         command = [

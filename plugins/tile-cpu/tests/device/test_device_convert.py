@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 TYPES = {
-    "bool": np.bool_, "int8_t": np.int8, "int16_t": np.int16, "int32_t": np.int32, "int64_t": np.int64, "uint8_t": np.uint8,
-    "uint16_t": np.uint16, "uint32_t": np.uint32, "uint64_t": np.uint64, "fp16": np.float16, "bf16": ml_dtypes.bfloat16,
-    "float": np.float32, "double": np.float64,
+    "bool": np.bool_, "int8_t": np.int8, "int16_t": np.int16, "int32_t": np.int32, "int64_t": np.int64,
+    "uint8_t": np.uint8, "uint16_t": np.uint16, "uint32_t": np.uint32, "uint64_t": np.uint64, "fp16": np.float16,
+    "bf16": ml_dtypes.bfloat16, "float": np.float32, "double": np.float64,
 }  # fmt: skip
 FLOATS = ("fp16", "bf16", "float", "double")
 
 
 def values(kind: str) -> np.ndarray:
-    """All values of a 16-bit type or smaller; else random bits and values, with rounding ties of the half types among them."""
+    """All values of a 16-bit type or smaller; else random ones, with rounding ties of the half types among them."""
     dtype = np.dtype(TYPES[kind])
     rng = np.random.default_rng(11)
     if kind == "bool":

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 TYPES = {
-    "int8_t": np.int8, "bool": np.bool_, "int16_t": np.int16, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int32_t": np.int32,
-    "float": np.float32, "int64_t": np.int64, "double": np.float64, "uint8_t": np.uint8,
+    "int8_t": np.int8, "bool": np.bool_, "int16_t": np.int16, "fp16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "int32_t": np.int32, "float": np.float32, "int64_t": np.int64, "double": np.float64, "uint8_t": np.uint8,
 }  # fmt: skip
 ACCESSED = [kind for kind in TYPES if kind != "uint8_t"]
 
