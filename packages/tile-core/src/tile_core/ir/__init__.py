@@ -1,7 +1,17 @@
 """The intermediate representation: nodes, forms, effects, text. Import names from here, not from the modules inside."""
 
 from .buffer import Buffer, BufferRegion, as_shape, full_region, region_of, row_major_strides
-from .effects import Access, Completion, Execution, Executors
+from .effects import (
+    Access,
+    Collective,
+    CommitGroup,
+    Completion,
+    Execution,
+    Executors,
+    OperandEffect,
+    Rendezvous,
+    WaitGroup,
+)
 from .expr import (
     BINARY_OPERATORS,
     UNARY_OPERATORS,
@@ -81,6 +91,8 @@ __all__ = [
     "BufferStore",
     "Call",
     "Cast",
+    "Collective",
+    "CommitGroup",
     "Completion",
     "Continue",
     "Evaluate",
@@ -99,8 +111,10 @@ __all__ = [
     "Let",
     "MemoryScope",
     "Node",
+    "OperandEffect",
     "PrimFunc",
     "Ramp",
+    "Rendezvous",
     "Return",
     "Rewriter",
     "Select",
@@ -112,6 +126,7 @@ __all__ = [
     "TileOpStmt",
     "Unary",
     "Var",
+    "WaitGroup",
     "Visitor",
     "While",
     "as_expr",

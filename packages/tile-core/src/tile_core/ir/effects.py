@@ -15,7 +15,18 @@ from typing import Any
 from .buffer import BufferRegion
 from .expr import Expr
 
-__all__ = ["ACCESSES", "Access", "Completion", "Execution", "Executors"]
+__all__ = [
+    "ACCESSES",
+    "Access",
+    "Collective",
+    "CommitGroup",
+    "Completion",
+    "Execution",
+    "Executors",
+    "OperandEffect",
+    "Rendezvous",
+    "WaitGroup",
+]
 
 ACCESSES = ("read", "write", "accumulate")
 
@@ -86,3 +97,65 @@ class Execution:
     engine: str = "generic"
     executors: Executors = Executors()
     completion: Completion = Completion()
+
+
+# Effects of intrinsics. Operands are named by their position among the call's arguments.
+
+
+@dataclass(frozen=True, slots=True)
+class OperandEffect:
+    """What an intrinsic does to the memory behind an AccessPtr argument: `kind` (read, write, accumulate), the engine
+    that does it, and how its end is known. An argument without one is accessed as its AccessPtr's mode says, by the
+    generic engine, done at return."""
+
+    argument: int
+    kind: str
+    engine: str = "generic"
+    completion: Completion = Completion()
+
+    def __post_init__(self) -> None:
+        if self.kind not in ACCESSES:
+            raise ValueError(f"access {self.kind!r} is not one of {', '.join(ACCESSES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitGroup:
+    """Closes the group of operations that the executing thread has issued into `queue` since the last commit."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroup:
+    """Returns when at most as many of the newest groups of `queue` are unfinished as argument `pending` says (None:
+    0). What finished is then visible to the executing thread only."""
+
+    queue: str
+    pending: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Threads meet: what each did before is visible to each that waits, after.
+
+    Args:
+        unit: ``block`` (all its threads), ``warp`` (the lanes of the mask in argument `count`), or ``named`` (as many
+            threads as argument `count` says meet at the barrier with the number in argument `barrier`).
+        waits: whether the executing thread waits for the others, or only arrives.
+    """
+
+    unit: str
+    barrier: int | None = None
+    count: int | None = None
+    waits: bool = True
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("block", "warp", "named"):
+            raise ValueError(f"rendezvous of {self.unit!r} is not one of block, warp, named")
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """All threads of the unit (``warp``, or ``block``) must reach the call together; it orders nothing but itself."""
+
+    unit: str = "warp"

@@ -6,9 +6,11 @@ A backend or third party adds rows with `register_intrinsic`; a Call whose name 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..dtypes import DType
 from ..errors import InternalError
+from .effects import Rendezvous
 
 __all__ = ["Intrinsic", "find_intrinsic", "intrinsics", "register_intrinsic"]
 
@@ -26,6 +28,7 @@ class Intrinsic:
         effect: what it does to memory beyond its AccessPtr arguments (whose modes declare theirs): `none`, `sync`,
             `opaque`.
         doc: one line.
+        effects: execution effects (`ir.effects`): OperandEffect, CommitGroup, WaitGroup, Rendezvous, Collective.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Intrinsic:
     pure: bool = True
     effect: str = "none"
     doc: str = ""
+    effects: tuple[Any, ...] = ()
 
     def result_dtype(self, first: DType) -> DType:
         """The result type for a first argument of type `first`."""
@@ -118,7 +122,15 @@ for _row in (
     Intrinsic("reinterpret", 1, "given", doc="the same bits as another type of equal width"),
     Intrinsic("likely", 1, doc="its argument, expected to be true"),
     Intrinsic("vector_reduce", 2, "given", doc="horizontal reduction of a vector: (StringImm kind, vector)"),
-    Intrinsic("sync_threads", None, "void", pure=False, effect="sync", doc="all threads of the block meet"),
+    Intrinsic(
+        "sync_threads",
+        None,
+        "void",
+        pure=False,
+        effect="sync",
+        doc="all threads of the block meet",
+        effects=(Rendezvous("block"),),
+    ),
     Intrinsic("infinity", 0, "given", doc="positive infinity"),
     Intrinsic(
         "call_extern", None, "given", pure=False, effect="opaque", doc="a C function by name: (StringImm name, args…)"
