@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..arith import Simplifier
 from ..errors import CompileError, declare_codes
 from ..ir import (
     Binary,
@@ -30,6 +29,9 @@ from ..ir import (
     walk,
 )
 from ..ir.values import IndexMap
+
+if TYPE_CHECKING:
+    from ..arith import Simplifier
 
 __all__ = ["Affine", "affine_of", "apply_map", "flat_index", "make_map", "static_extents", "trace", "unflatten"]
 
@@ -109,6 +111,9 @@ def make_map(
     forward: Any, extents: tuple[int, ...], what: str
 ) -> tuple[IndexMap, tuple[Affine | None, ...], tuple[tuple[int, int], ...]]:
     """(canonical map, affine form of each result or None, bounds of each result) on the box `extents`."""
+    # The language exports Layout; importing it should not load the arithmetic before a layout is made.
+    from ..arith import Simplifier
+
     variables = tuple(Var(name) for name in index_names(len(extents)))
     simplifier = Simplifier({v: (0, e) for v, e in zip(variables, extents)})
     results = tuple(simplifier.simplify(r) for r in trace(forward, variables, what))
