@@ -44,14 +44,16 @@ LAYERS = {
 # First match wins; paths are relative to the root of the repository.
 FOLDERS = (
     ("integration_tests/packaging/*", "packaging"),
+    ("integration_tests/docs/*", "docs"),
     ("integration_tests/*", "conformance"),
     ("docs/*", "docs"),
-    ("*/tests/golden/*", "golden"),
     ("*/tests/interpretation/*", "interpretation"),
     ("*/tests/conformance/*", "conformance"),
     ("*/tests/fuzz/*", "fuzz"),
-    ("*/test_*golden*.py", "golden"),
     ("*/test_*fuzz*.py", "fuzz"),
+    ("*/tests/golden/*", "golden"),
+    ("*/tests/transform/*", "golden"),
+    ("*/tests/codegen/*", "golden"),
     ("*", "unit"),
 )
 
