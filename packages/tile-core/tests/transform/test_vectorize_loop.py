@@ -2,8 +2,9 @@
 
 import pytest
 
-from tile_core.ir import Broadcast, BufferLoad, BufferStore, For, Ramp, walk
-from tile_core.transform import Options, VectorizeLoop
+from tile_core.ir import Broadcast, BufferLoad, BufferStore, For, IRModule, Ramp, walk
+from tile_core.target import Target
+from tile_core.transform import Options, PassContext, VectorizeLoop
 
 
 def kernel(body: str, params: str = "A: T.Buffer((64,), T.float32), B: T.Buffer((64,), T.float32)") -> str:
@@ -192,3 +193,16 @@ def test_the_option_keeps_every_loop_scalar(apply):
     text = kernel("for i in T.vectorized(64):\n    B[i] = A[i] + 1.0")
     changed = apply(text, VectorizeLoop, options=Options({"tirx.disable_vectorize": True}))
     assert all(not isinstance(s.indices[0], Ramp) for s in stores(changed))
+
+
+def test_sums_of_thousands_of_terms(apply):
+    function = apply(kernel("for i in T.vectorized(64):\n    B[i] = A[i]"))
+    [loop] = [n for n in walk(function.body) if isinstance(n, For)]
+    value = loop.body.value
+    for term in range(3000):
+        value = value + float(term)
+    body = function.body.with_(body=loop.with_(body=loop.body.with_(value=value)))
+    context = PassContext(Target("cpu", {"vector_bits": 128}))
+    changed = VectorizeLoop().apply(IRModule((function.with_(body=body),)), context)
+    [store] = stores(changed.functions[0])
+    assert store.value.dtype == "float32x4"

@@ -256,7 +256,7 @@ class _Vectorize:
         if isinstance(expr, (IntImm, FloatImm, StringImm)):
             return expr
         if isinstance(expr, Binary):
-            return self.binary(expr)
+            return self.chain(expr)
         if isinstance(expr, BufferLoad):
             return self.load(expr)
         if isinstance(expr, Unary):
@@ -274,6 +274,15 @@ class _Vectorize:
         if isinstance(expr, Call):
             return self.call(expr)
         raise _Scalar
+
+    def chain(self, expr: Binary) -> Expr:
+        """A left-deep chain of operators, from its innermost one outwards: sums may have thousands of terms."""
+        spine = [expr]
+        while isinstance(spine[-1].a, Binary) and id(spine[-1].a) not in self.memo:
+            spine.append(spine[-1].a)
+        for item in reversed(spine[1:]):
+            self.memo[id(item)] = (item, self.binary(item))
+        return self.binary(expr)
 
     def binary(self, expr: Binary) -> Expr:
         a = self.value(expr.a)

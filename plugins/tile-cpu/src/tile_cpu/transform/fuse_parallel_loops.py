@@ -46,6 +46,9 @@ from .lower_parallel_loops import best_axis, perfect_nest, stays_scalar
 
 __all__ = ["FuseParallelLoops"]
 
+# A fused body of more accesses than this spills whatever fusing could keep in registers.
+_MOST_ACCESSES = 64
+
 
 @register_pass("FuseParallelLoops", needs="PIPED", leaves="same")
 class FuseParallelLoops(Pass):
@@ -72,6 +75,7 @@ class _Nest:
         self.axis = None if axis is None else self.loops.index(axis)
         self.plain = not any(isinstance(i, (While, Break, Continue, Return, Block, Assert)) for i in walk(self.body))
         self.accesses: dict[Buffer, list[_Access]] = {}
+        self.count = 0
         for item in walk(self.body):
             if isinstance(item, (BufferLoad, BufferStore)):
                 indices = tuple(simplifier.simplify(i) for i in item.indices)
@@ -84,6 +88,7 @@ class _Nest:
 
     def _add(self, buffer: Buffer, access: _Access) -> None:
         self.accesses.setdefault(buffer, []).append(access)
+        self.count += 1
 
 
 class _Fuse(Rewriter):
@@ -111,7 +116,7 @@ class _Fuse(Rewriter):
 
 def _fused(first: _Nest, second: _Nest) -> For | None:
     """Both nests as one with as many common loops as possible, or None."""
-    if not first.plain or not second.plain:
+    if not first.plain or not second.plain or first.count + second.count > _MOST_ACCESSES:
         return None
     depth = _common(first.loops, second.loops)
     while depth and not _wanted(first, second, depth):
