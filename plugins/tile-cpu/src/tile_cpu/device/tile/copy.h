@@ -1,6 +1,8 @@
 // Copies of 2-D tiles between row-major arrays: converting, filling, prefetching and transposing.
 #pragma once
 
+#include <utility>
+
 #include "memory.h"
 
 namespace tile {
@@ -40,64 +42,58 @@ TILE_FN void prefetch_slice(const T* src, int64_t pitch, int slice, std::integra
 
 // ---- transposition --------------------------------------------------------------------------------------------------
 
-// An n x n block of 32-bit lanes in registers: log2(n) rounds of two-row exchanges.
-template <int N, int STEP, class V>
-TILE_FN void exchange_rows(V (&row)[N]) {
+template <class L, int N, int STEP, bool HIGH>
+struct exchange_indices {
+  using index = typename int_of_size<int(sizeof(L))>::type;
+  // Lane i of the first (HIGH: second) row of a pair, counted in the concatenation of the two.
+  static constexpr index at(int i) { return index((HIGH ? i + STEP : i) + ((i & STEP) ? N - STEP : 0)); }
+  template <int... I>
+  static TILE_INLINE raw_t<L, N> shuffle(raw_t<L, N> a, raw_t<L, N> b, std::integer_sequence<int, I...>) {
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, at(I)...);
+#else
+    return __builtin_shuffle(a, b, raw_t<index, N>{at(I)...});
+#endif
+  }
+};
+
+// An N x N block in N registers: log2(N) rounds, each exchanging parts of two rows.
+template <class L, int N, int STEP>
+TILE_FN void exchange_rows(raw_t<L, N> (&row)[N]) {
   if constexpr (STEP >= 1) {
-    using M = raw_t<int32_t, N>;
-    M low, high;
-    for (int i = 0; i < N; i++) {
-      bool second = (i & STEP) != 0;
-      low[i] = second ? N + i - STEP : i;
-      high[i] = second ? N + i : i + STEP;
-    }
-#pragma GCC unroll 16
+    constexpr std::make_integer_sequence<int, N> all{};
+#pragma GCC unroll 32
     for (int r = 0; r < N; r++) {
       if (r & STEP) continue;
-      V a = row[r], b = row[r + STEP];
-#if defined(__clang__)
-      V x, y;
-      for (int i = 0; i < N; i++) {
-        x[i] = low[i] < N ? a[low[i]] : b[low[i] - N];
-        y[i] = high[i] < N ? a[high[i]] : b[high[i] - N];
-      }
-      row[r] = x;
-      row[r + STEP] = y;
-#else
-      row[r] = __builtin_shuffle(a, b, low);
-      row[r + STEP] = __builtin_shuffle(a, b, high);
-#endif
+      raw_t<L, N> a = row[r], b = row[r + STEP];
+      row[r] = exchange_indices<L, N, STEP, false>::shuffle(a, b, all);
+      row[r + STEP] = exchange_indices<L, N, STEP, true>::shuffle(a, b, all);
     }
-    exchange_rows<N, STEP / 2>(row);
+    exchange_rows<L, N, STEP / 2>(row);
   }
 }
 
-// dst[c][r] = src[r][c] for one N x N block of 4-byte elements.
-template <int N>
-TILE_FN void transpose_block(uint32_t* dst, int64_t dst_pitch, const uint32_t* src, int64_t src_pitch) {
-  using V = raw_t<int32_t, N>;
-  V row[N];
-#pragma GCC unroll 16
-  for (int r = 0; r < N; r++) row[r] = (V)load_raw<uint32_t, N>(src + r * src_pitch);
-  exchange_rows<N, N / 2>(row);
-#pragma GCC unroll 16
-  for (int r = 0; r < N; r++) store_raw<uint32_t, N>(dst + r * dst_pitch, (raw_t<uint32_t, N>)row[r]);
+// dst[c][r] = convert(src[r][c]) for one N x N block.
+template <int N, class D, class S>
+TILE_FN void transpose_block(D* dst, int64_t dst_pitch, const S* src, int64_t src_pitch) {
+  using L = typename int_of_size<int(sizeof(D))>::type;
+  raw_t<L, N> row[N];
+#pragma GCC unroll 32
+  for (int r = 0; r < N; r++) row[r] = (raw_t<L, N>)convert<D>(load<S>(full<N>{}, src + r * src_pitch)).v;
+  exchange_rows<L, N, N / 2>(row);
+#pragma GCC unroll 32
+  for (int r = 0; r < N; r++) store_raw<L, N>(reinterpret_cast<L*>(dst + r * dst_pitch), row[r]);
 }
 
-// dst[c][r] = convert(src[r][c]) for r < rows, c < columns. 4-byte elements move by register blocks, the rest element by element
-// in an order that keeps the written lines in cache.
+// dst[c][r] = convert(src[r][c]) for r < rows, c < columns: blocks in registers, what is left element by element.
 template <class D, class S, class I>
 TILE_FN void copy_transposed(D* dst, int64_t dst_pitch, const S* src, int64_t src_pitch, I rows, I columns) {
-  I whole_rows = 0, whole_columns = 0;
-  if constexpr (std::is_same<D, S>::value && sizeof(S) == 4) {
-    constexpr int N = TILE_VECTOR_BYTES / 4;
-    whole_rows = rows / N * N;
-    whole_columns = columns / N * N;
-    for (I r = 0; r < whole_rows; r += N)
-      for (I c = 0; c < whole_columns; c += N)
-        transpose_block<N>(reinterpret_cast<uint32_t*>(dst) + c * dst_pitch + r, dst_pitch,
-                           reinterpret_cast<const uint32_t*>(src) + r * src_pitch + c, src_pitch);
-  }
+  // As many lanes as the wider type fills a register with; more than 16 rows would not fit the register file.
+  constexpr int fit = TILE_VECTOR_BYTES / int(sizeof(D) > sizeof(S) ? sizeof(D) : sizeof(S));
+  constexpr int N = fit > 16 ? 16 : fit;
+  const I whole_rows = rows / N * N, whole_columns = columns / N * N;
+  for (I r = 0; r < whole_rows; r += N)
+    for (I c = 0; c < whole_columns; c += N) transpose_block<N>(dst + c * dst_pitch + r, dst_pitch, src + r * src_pitch + c, src_pitch);
   for (I r = 0; r < rows; r++)
     for (I c = r < whole_rows ? whole_columns : 0; c < columns; c++) dst[c * dst_pitch + r] = convert<D>(src[r * src_pitch + c]);
 }
