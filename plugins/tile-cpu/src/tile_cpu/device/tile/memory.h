@@ -271,6 +271,15 @@ TILE_FN vec<T, M::size> gather(M m, const T* p, int64_t stride) {
   return vec<T, W>(load_raw<lane_t<T>, W>(lanes_of));
 }
 
+template <class T, class M, int S>
+TILE_FN vec<T, M::size> gather(M m, const T* p, int64_t stride, mask<S, M::size> when) {
+  vec<T, M::size> r{T(0)};
+  int n = active_lanes(m);
+  for (int i = 0; i < n; i++)
+    if (when[i]) r.set(i, p[i * stride]);
+  return r;
+}
+
 template <class T, class M, class I>
 TILE_FN vec<T, M::size> gather(M m, const T* p, vec<I, M::size> index) {
   constexpr int W = M::size;
@@ -297,6 +306,12 @@ template <class T, class M>
 TILE_FN void scatter(M m, T* p, int64_t stride, vec<T, M::size> v) {
   int n = active_lanes(m);
   for (int i = 0; i < n; i++) p[i * stride] = v[i];
+}
+template <class T, class M, int S>
+TILE_FN void scatter(M m, T* p, int64_t stride, vec<T, M::size> v, mask<S, M::size> when) {
+  int n = active_lanes(m);
+  for (int i = 0; i < n; i++)
+    if (when[i]) p[i * stride] = v[i];
 }
 template <class T, class M, class I>
 TILE_FN void scatter(M m, T* p, vec<I, M::size> index, vec<T, M::size> v) {
