@@ -12,7 +12,7 @@ import pytest
 
 TYPES = {
     "float": np.float32, "double": np.float64, "fp16": np.float16, "bf16": ml_dtypes.bfloat16,
-    "int8_t": np.int8, "uint8_t": np.uint8, "int32_t": np.int32,
+    "int8_t": np.int8, "uint8_t": np.uint8, "int16_t": np.int16, "int32_t": np.int32,
 }  # fmt: skip
 CASES = {
     name: [field.strip() for field in fields.split(",")]

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "copy.h"
+#include "gemm_pairs.h"
 #include "parallel.h"
 
 namespace tile {
@@ -23,21 +24,15 @@ struct no_step {
 namespace detail {
 
 #if TILE_AVX512
-#ifdef TILE_GEMM_ACC
-constexpr int gemm_accumulators = TILE_GEMM_ACC;
-#else
-constexpr int gemm_accumulators = 28;
-#endif
-  // of 32 registers; the rest hold a row of B and a broadcast
+constexpr int gemm_accumulators = 28;  // of 32 registers; the rest hold a row of B and a broadcast
+constexpr int gemm_wide = 4;           // vectors of a register block in the direction of N
 #elif defined(__aarch64__)
 constexpr int gemm_accumulators = 24;
+constexpr int gemm_wide = 2;
 #else
 constexpr int gemm_accumulators = 12;  // of 16
+constexpr int gemm_wide = 2;
 #endif
-#ifndef TILE_GEMM_WIDE
-#define TILE_GEMM_WIDE 4
-#endif
-constexpr int gemm_wide = TILE_AVX512 ? TILE_GEMM_WIDE : 2;  // vectors of a register block in the direction of N
 
 constexpr int divide_up(int a, int b) { return (a + b - 1) / b; }
 
@@ -47,8 +42,15 @@ TILE_FN raw_t<T, W> load_lanes(const T* p, int n) {
   return load_raw_first<T, W>(p, n);
 }
 
+// acc + x * row. With PAIRS every 32-bit lane holds two int16 and both products are added: twice the multiplications of int32.
+template <bool PAIRS, class T, int W>
+TILE_FN raw_t<T, W> multiply_add(raw_t<T, W> acc, T x, raw_t<T, W> row) {
+  if constexpr (PAIRS) return add_pair_products<W>(acc, x - raw_t<T, W>{}, row);
+  else return acc + x * row;
+}
+
 // acc[MR][NV] += A(rows) * B(columns); the last vector has LAST lanes. A(i, k) is a[i * AI + k * AK], B(k, j) is b[k * BK + j].
-template <int MR, int NV, int LAST, int K, int AI, int AK, int BK, bool CLEAR, class T, class TC>
+template <int MR, int NV, int LAST, int K, int AI, int AK, int BK, bool CLEAR, bool PAIRS, class T, class TC>
 TILE_FN void micro_kernel(const T* __restrict a, const T* __restrict b, TC* __restrict c, int64_t pitch) {
   constexpr int W = lanes<T>;
   using V = raw_t<T, W>;
@@ -66,7 +68,7 @@ TILE_FN void micro_kernel(const T* __restrict a, const T* __restrict b, TC* __re
     for (int i = 0; i < MR; i++) {
       T x = a[i * AI + k * AK];
 #pragma GCC unroll 8
-      for (int j = 0; j < NV; j++) acc[i][j] += x * row[j];
+      for (int j = 0; j < NV; j++) acc[i][j] = multiply_add<PAIRS, T, W>(acc[i][j], x, row[j]);
     }
   }
 #pragma GCC unroll 32
@@ -86,19 +88,19 @@ TILE_FN void micro_kernel(const T* __restrict a, const T* __restrict b, TC* __re
 }
 
 // All row blocks of one group of NV vectors of columns: sizes differ by at most one, so no block is a poor remainder.
-template <int NV, int LAST, int M, int K, int AI, int AK, int BK, bool CLEAR, class T, class TC, class Step, class Total>
+template <int NV, int LAST, int M, int K, int AI, int AK, int BK, bool CLEAR, bool PAIRS, class T, class TC, class Step, class Total>
 TILE_FN void column_group(const T* a, const T* b, TC* c, int64_t pitch, Step& step, int& done, Total total) {
   constexpr int most = gemm_accumulators / NV < M ? gemm_accumulators / NV : M;
   constexpr int blocks = divide_up(M, most);
   constexpr int low = M / blocks, larger = M % blocks;  // `larger` blocks of low + 1 rows, then blocks of low
   for (int i = 0; i < larger; i++) {
     step(done++, total);
-    micro_kernel<low + 1, NV, LAST, K, AI, AK, BK, CLEAR>(a + i * (low + 1) * AI, b, c + i * (low + 1) * pitch, pitch);
+    micro_kernel<low + 1, NV, LAST, K, AI, AK, BK, CLEAR, PAIRS>(a + i * (low + 1) * AI, b, c + i * (low + 1) * pitch, pitch);
   }
   for (int i = larger; i < blocks; i++) {
     int row = larger + i * low;
     step(done++, total);
-    micro_kernel<low, NV, LAST, K, AI, AK, BK, CLEAR>(a + row * AI, b, c + row * pitch, pitch);
+    micro_kernel<low, NV, LAST, K, AI, AK, BK, CLEAR, PAIRS>(a + row * AI, b, c + row * pitch, pitch);
   }
 }
 
@@ -108,7 +110,7 @@ constexpr int row_blocks() {
 }
 
 // The whole tile once both operands have the accumulator's type and B is [K][N].
-template <int M, int N, int K, int AI, int AK, int BK, bool CLEAR, class T, class TC, class Step>
+template <int M, int N, int K, int AI, int AK, int BK, bool CLEAR, bool PAIRS, class T, class TC, class Step>
 TILE_FN void gemm_same_type(const T* a, const T* b, TC* c, int64_t pitch, Step& step) {
   constexpr int W = lanes<T>;
   constexpr int vectors = divide_up(N, W);
@@ -119,10 +121,10 @@ TILE_FN void gemm_same_type(const T* a, const T* b, TC* c, int64_t pitch, Step& 
   constexpr std::integral_constant<int, groups * row_blocks<wide, M>() + (left ? row_blocks<(left ? left_vectors : 1), M>() : 0)> total{};
   int done = 0;
   for (int g = 0; g < groups; g++)
-    column_group<wide, W, M, K, AI, AK, BK, CLEAR>(a, b + g * wide * W, c + g * wide * W, pitch, step, done, total);
+    column_group<wide, W, M, K, AI, AK, BK, CLEAR, PAIRS>(a, b + g * wide * W, c + g * wide * W, pitch, step, done, total);
   if constexpr (left > 0)
-    column_group<left_vectors, left - (left_vectors - 1) * W, M, K, AI, AK, BK, CLEAR>(a, b + groups * wide * W, c + groups * wide * W,
-                                                                                        pitch, step, done, total);
+    column_group<left_vectors, left - (left_vectors - 1) * W, M, K, AI, AK, BK, CLEAR, PAIRS>(
+        a, b + groups * wide * W, c + groups * wide * W, pitch, step, done, total);
 }
 
 }  // namespace detail
@@ -134,24 +136,44 @@ template <bool TA, bool TB, int M, int N, int K, int LDA, int LDB, int LDC, bool
 static inline void gemm(const A* a, const B* b, C* c, Step step = Step{}) {
   static_assert(M > 0 && N > 0 && K > 0, "gemm of an empty tile");
   using T = gemm_accumulator_t<C>;
-  constexpr bool pack_a = !std::is_same<A, T>::value, pack_b = !std::is_same<B, T>::value || TB;
-  constexpr int a_rows = TA ? K : M, a_columns = TA ? M : K;
-  constexpr int a_pitch = (a_columns + 15) / 16 * 16, b_pitch = (N + 15) / 16 * 16;
-  constexpr size_t a_size = pack_a ? size_t(a_rows) * a_pitch : 0, b_size = pack_b ? size_t(K) * b_pitch : 0;
-  T* scratch = nullptr;
-  if constexpr (pack_a || pack_b) scratch = static_cast<T*>(ThreadArena<1>::mine().reserve((a_size + b_size) * sizeof(T)));
-  if constexpr (pack_a) copy_tile(scratch, a_pitch, a, LDA, a_rows, a_columns);
-  if constexpr (pack_b) {
-    if constexpr (TB) copy_transposed(scratch + a_size, b_pitch, b, LDB, N, K);
-    else copy_tile(scratch + a_size, b_pitch, b, LDB, K, N);
+  if constexpr (detail::multiplies_pairs<A, B, T>) {
+    constexpr int K2 = (K + 1) / 2, pitch_a = detail::padded(TA ? M : K2), pitch_b = detail::padded(N);
+    constexpr size_t a_size = size_t(TA ? K2 : M) * pitch_a, b_size = size_t(K2) * pitch_b, turn_size = TB ? size_t(N) * detail::padded(K2) : 0;
+    int32_t* pa = static_cast<int32_t*>(ThreadArena<1>::mine().reserve((a_size + b_size + turn_size) * sizeof(int32_t)));
+    int32_t* pb = pa + a_size;
+    if constexpr (TA) detail::pair_rows<K, M>(pa, pitch_a, a, LDA);
+    else detail::pair_columns<M, K>(pa, pitch_a, a, LDA);
+    if constexpr (TB) {
+      int32_t* turned = pb + b_size;
+      detail::pair_columns<N, K>(turned, detail::padded(K2), b, LDB);
+      copy_transposed(pb, pitch_b, turned, detail::padded(K2), N, K2);
+    } else {
+      detail::pair_rows<K, N>(pb, pitch_b, b, LDB);
+    }
+    detail::gemm_same_type<M, N, K2, TA ? 1 : pitch_a, TA ? pitch_a : 1, pitch_b, CLEAR, true>(pa, pb, c, LDC, step);
+  } else {
+    constexpr bool pack_a = !std::is_same<A, T>::value, pack_b = !std::is_same<B, T>::value || TB;
+    constexpr int a_rows = TA ? K : M, a_columns = TA ? M : K;
+    constexpr int pitch_a = pack_a ? detail::padded(a_columns) : LDA, pitch_b = pack_b ? detail::padded(N) : LDB;
+    constexpr size_t a_size = pack_a ? size_t(a_rows) * pitch_a : 0, b_size = pack_b ? size_t(K) * pitch_b : 0;
+    const T *pa, *pb;
+    T* scratch = nullptr;
+    if constexpr (pack_a || pack_b) scratch = static_cast<T*>(ThreadArena<1>::mine().reserve((a_size + b_size) * sizeof(T)));
+    if constexpr (pack_a) {
+      copy_tile(scratch, pitch_a, a, LDA, a_rows, a_columns);
+      pa = scratch;
+    } else {
+      pa = a;
+    }
+    if constexpr (pack_b) {
+      if constexpr (TB) copy_transposed(scratch + a_size, pitch_b, b, LDB, N, K);
+      else copy_tile(scratch + a_size, pitch_b, b, LDB, K, N);
+      pb = scratch + a_size;
+    } else {
+      pb = b;
+    }
+    detail::gemm_same_type<M, N, K, TA ? 1 : pitch_a, TA ? pitch_a : 1, pitch_b, CLEAR, false>(pa, pb, c, LDC, step);
   }
-  constexpr int pitch_a = pack_a ? a_pitch : LDA, pitch_b = pack_b ? b_pitch : LDB;
-  const T *pa, *pb;
-  if constexpr (pack_a) pa = scratch;
-  else pa = a;
-  if constexpr (pack_b) pb = scratch + a_size;
-  else pb = b;
-  detail::gemm_same_type<M, N, K, TA ? 1 : pitch_a, TA ? pitch_a : 1, pitch_b, CLEAR>(pa, pb, c, LDC, step);
 }
 
 }  // namespace tile
