@@ -190,6 +190,11 @@ def test_comprehensions_run_while_tracing(body):
     )
 
 
+def test_static_sizes_are_python_values(body):
+    text = "xs = [A[0, j] for j in range(A.shape[1] - 30)]\nB[min(A.shape[0], 3), 0] = xs[A.shape[0] - 63]"
+    check(body(text), "B[3, 0] = A[0, 1]")
+
+
 def test_an_ordinary_helper_function_builds_expressions(body):
     def twice(x):
         return x + x

@@ -42,6 +42,7 @@ __all__ = [
     "ScalarRef",
     "current_builder",
     "index_of",
+    "known",
     "reads_memory",
     "require_builder",
 ]
@@ -422,6 +423,11 @@ class Builder:
             if what == "buffer"
             else "keep the value in a T.alloc_var or a buffer that is allocated before, or use it inside",
         )
+
+
+def known(value: Any) -> Any:
+    """A constant expression as its Python number, anything else as it is."""
+    return value.value if isinstance(value, (IntImm, FloatImm)) else value
 
 
 def reads_memory(value: Any, buffer: Buffer | None = None) -> bool:

@@ -17,7 +17,7 @@ from ..ir import Call, Expr, as_expr, binary, select, unary
 from ..ir.buffer import Buffer
 from ..source import Span
 from . import regions
-from .builder import ScalarRef
+from .builder import ScalarRef, known
 from .placeholder import Placeholder
 
 __all__ = ["BUILTIN_NAMES", "Operators", "as_condition", "is_expression"]
@@ -215,7 +215,8 @@ class Operators:
         if isinstance(container, ScalarRef):
             load = container[index]
             return load.with_(span=self.place(span))
-        if is_expression(index) and isinstance(container, (list, tuple, str, range)):
+        index = known(index)
+        if is_expression(index) and isinstance(container, (list, tuple, dict, str, range)):
             raise CompileError(
                 "E-TRACE-VALUE",
                 f"a Python {type(container).__name__} is indexed with a value known only when the kernel runs",
@@ -240,6 +241,7 @@ class Operators:
             return function
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            args = tuple(map(known, args))
             if any(map(is_expression, args)) or (len(args) == 1 and isinstance(args[0], Buffer)):
                 return special(args, self.place(span))
             return function(*args, **kwargs)

@@ -34,7 +34,17 @@ from ..ir import (
 )
 from ..source import Span
 from . import regions
-from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, index_of, reads_memory, require_builder
+from .builder import (
+    Builder,
+    Frame,
+    LoopFrame,
+    ScalarRef,
+    current_builder,
+    index_of,
+    known,
+    reads_memory,
+    require_builder,
+)
 from .loops import serial_range
 from .operators import Operators, as_condition, is_expression
 from .placeholder import Placeholder, Unset
@@ -502,11 +512,6 @@ def store(container: Any, index: Any, value: Any) -> None:
     """``container[index] = value`` in a plain function that a kernel calls; the place is the call's."""
     span = require_builder("an assignment to an element").span
     tracer.store(container, index, value, span)
-
-
-def known(value: Any) -> Any:
-    """A constant expression as its Python number, anything else as it is."""
-    return value.value if isinstance(value, (IntImm, FloatImm)) else value
 
 
 def _require_unstaged(builder: Builder, depth: int, word: str, span: Span | None) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 from ..dtypes import as_dtype
 from ..errors import CompileError, declare_codes
-from ..frontend.builder import ScalarRef, require_builder
+from ..frontend.builder import ScalarRef, known, require_builder
 from ..frontend.placeholder import refuse_placeholder
 from ..frontend.regions import static_value
-from ..frontend.trace import known
 from ..ir import Buffer, Expr, IntImm, as_expr, const, find_scope
 
 __all__ = ["alloc_fragment", "alloc_local", "alloc_shared", "alloc_var"]

@@ -8,9 +8,8 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import CompileError, declare_codes
-from ..frontend.builder import Frame, require_builder
+from ..frontend.builder import Frame, known, require_builder
 from ..frontend.operators import as_condition, is_expression
-from ..frontend.trace import known
 from ..ir import Buffer, Call, Evaluate, as_expr, cast
 from ..layout import Fragment, Layout
 

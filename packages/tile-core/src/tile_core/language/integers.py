@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import CompileError
-from ..frontend.trace import known
+from ..frontend.builder import known
 from ..ir import Call, Expr, unary
 from ..ir import binary as _binary
 from .checks import integer

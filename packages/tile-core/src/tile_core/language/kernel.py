@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import CompileError, declare_codes
-from ..frontend.builder import Builder, Frame, ScalarRef, require_builder
+from ..frontend.builder import Builder, Frame, ScalarRef, known, require_builder
 from ..frontend.placeholder import refuse_placeholder
-from ..frontend.trace import known
 from ..ir import Expr, IntImm, KernelLaunch, Var, as_expr
 from ..source import Span
 

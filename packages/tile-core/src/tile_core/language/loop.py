@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CompileError, declare_codes
+from ..frontend.builder import known
 from ..frontend.loops import Nest, loop_bound, serial_range
-from ..frontend.trace import known
 from ..ir import IntImm, const
 
 __all__ = ["Parallel", "Pipelined", "Serial", "Unroll", "Vectorized", "grid", "serial", "unroll", "vectorized"]

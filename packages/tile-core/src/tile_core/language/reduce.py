@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CompileError
-from ..frontend.builder import require_builder
-from ..frontend.trace import known
+from ..frontend.builder import known, require_builder
 from ..tileop import REDUCE_KINDS, Reduce, Scan, normal_axis
 from .operands import annotation_pairs, require_flag, require_option, tile_region
 

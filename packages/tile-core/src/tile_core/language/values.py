@@ -6,8 +6,8 @@ from typing import Any
 
 from ..dtypes import DType, as_dtype
 from ..errors import CompileError
+from ..frontend.builder import known
 from ..frontend.operators import as_condition, is_expression
-from ..frontend.trace import known
 from ..ir import Broadcast as _Broadcast
 from ..ir import Call, Expr, FloatImm, as_expr, const, select
 from ..ir import Cast as _Cast
