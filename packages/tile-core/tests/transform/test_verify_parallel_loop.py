@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 
 import pytest
 
@@ -121,6 +122,71 @@ def test_correct_loops_stay_silent(name, recwarn):
     assert context.solver_queries == (name == "a rotation")
 
 
+SYMBOLIC = """
+@T.prim_func
+def main(A: T.Buffer((N, M), T.float32), O: T.Buffer((N * M,), T.float32), C: T.Buffer((N, H, W), T.float32)):
+    N = T.size_var(T.int32)
+    M = T.size_var(T.int32)
+    H = T.size_var(T.int32)
+    W = T.size_var(T.int32)
+    with T.Kernel(4, threads=(32,)) as (bx, tx):
+"""
+WITH_SIZES = {
+    "rows of symbolic length": (
+        """
+        for i, j in T.Parallel(N, M):
+            O[i * M + j] = A[i, j]
+        """,
+        "silent",
+    ),
+    "a position taken apart by symbolic sizes": (
+        """
+        for i in T.Parallel(64):
+            m: T.int32 = bx * 64 + i
+            C[m // (H * W), m % (H * W) // W, m % W] = 1.0
+        """,
+        "silent",
+    ),
+    "only parts of it": (
+        """
+        for i in T.Parallel(64):
+            m: T.int32 = bx * 64 + i
+            C[0, m % (H * W) // W, m % W] = T.cast(m, T.float32)
+        """,
+        "error",
+    ),
+    "rows that overlap": (
+        """
+        for i, j in T.Parallel(N, M + 1):
+            O[i * M + j] = A[i, j]
+        """,
+        "error",
+    ),
+    "a stride that may be zero": (
+        """
+        for i in T.Parallel(N):
+            C[0, 0, i * M] = A[i, 0]
+        """,
+        "error",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SIZES)
+def test_symbolic_sizes(name):
+    body, expected = WITH_SIZES[name]
+    function = parse(SYMBOLIC + textwrap.indent(textwrap.dedent(body).strip("\n"), " " * 8) + "\n")
+    context = PassContext(parse_target("cpu"))
+    found = "silent"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            VerifyParallelLoop().apply(IRModule((function,)), context)
+        except CompileError:
+            found = "error"
+    assert found == expected and not context.diagnostics
+
+
 RACES = {
     "a sum over an axis": (
         """
@@ -227,8 +293,8 @@ error[E-PARALLEL-RACE]: iterations of T.Parallel race on s
   --> <text>:9:20
     9 |             s[i] = s[i + 1]
       |                    ^^^^^^^^
-   s[i] is written in iteration i = 1
-   s[i + 1], the same element, is read in iteration i = 0
+   s[i] is written in iteration i = 2
+   s[i + 1], the same element, is read in iteration i = 1
   help: reduce with T.reduce_sum and its like, use T.atomic_add, or make the axis that is summed a T.serial loop"""
     )
 

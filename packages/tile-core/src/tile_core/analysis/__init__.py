@@ -1,7 +1,7 @@
 """Analyses: facts about a function that passes read and nobody stores in the IR."""
 
 from .access import AccessSite, accesses_of, element_region, root_buffer
-from .dependence import Box, boxes_apart, covered_box
+from .dependence import Box, boxes_apart, covered_box, fixed_by
 from .executors import ExecutorMap, executors_of
 from .scope import ScopedVisitor, conjuncts
 
@@ -16,5 +16,6 @@ __all__ = [
     "covered_box",
     "element_region",
     "executors_of",
+    "fixed_by",
     "root_buffer",
 ]

@@ -1,4 +1,4 @@
-"""Dependence: whether two accesses can touch the same element.
+"""Dependence: whether two accesses can touch the same element, and what it means when they do.
 
 `boxes_apart` compares the boxes that accesses cover over all iterations: it proves that two never meet, cheaply.
 Unknown overlap is a dependence.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..arith import Interval, Prover
-from ..ir import Expr
+from ..ir import Binary, Expr, IntImm, binary
 from .access import AccessSite, root_buffer
 
-__all__ = ["Box", "boxes_apart", "covered_box"]
+__all__ = ["Box", "boxes_apart", "covered_box", "fixed_by"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,71 @@ def boxes_apart(first: AccessSite, second: AccessSite, prover: Prover) -> bool:
     if root_buffer(first.buffer) is not root_buffer(second.buffer):
         return True
     return covered_box(first, prover).apart_from(covered_box(second, prover))
+
+
+def fixed_by(indices: list[Expr], prover: Prover) -> list[Expr]:
+    """Expressions whose values are the same wherever the given indices are.
+
+    Two rules that intervals do not know, since the divisors are symbolic: `i*n + j` with 0 ≤ j < n fixes i and j; and
+    `m // s` with
+    `m % s` fixes m, also where the remainder is itself taken apart (`m % (h*w) // w` with `m % w`).
+    """
+    known: dict[int, Expr] = {}
+    found: list[Expr] = []
+    work = [prover.simplify(index) for index in indices]
+    while work:
+        expr = work.pop()
+        if id(expr) in known or not expr.dtype.is_int or expr.dtype.lanes != 1:
+            continue
+        known[id(expr)] = expr
+        found.append(expr)
+        work += _parts(expr, prover)
+        work += _joined(known, prover)
+    return found
+
+
+def _parts(expr: Expr, prover: Prover) -> list[Expr]:
+    """Quotient and remainder by a symbolic factor of the expression, where they come out without division."""
+    simplifier = prover.simplifier
+    factors: dict[int, None] = {}
+    for index in simplifier.linear(expr).terms:
+        factors.update(dict.fromkeys(simplifier.factors.get(index, ())))
+    found: list[Expr] = []
+    for factor in factors:
+        divisor = simplifier.atoms[factor]
+        if prover.bounds(divisor).lo < 1:
+            # A factor of 0 fixes nothing.
+            continue
+        quotient = prover.simplify(binary("floordiv", expr, divisor))
+        if not (isinstance(quotient, Binary) and quotient.op == "floordiv"):
+            found += [quotient, prover.simplify(binary("floormod", expr, divisor))]
+    return found
+
+
+def _joined(known: dict[int, Expr], prover: Prover) -> list[Expr]:
+    """Dividends whose quotient and remainder by one divisor are both known."""
+    quotients = [e for e in known.values() if isinstance(e, Binary) and e.op == "floordiv"]
+    remainders = {(id(e.a), id(e.b)) for e in known.values() if isinstance(e, Binary) and e.op == "floormod"}
+    found: list[Expr] = []
+    for quotient in quotients:
+        dividend, divisor = quotient.a, quotient.b
+        if (id(dividend), id(divisor)) in remainders:
+            found.append(dividend)
+        elif isinstance(dividend, Binary) and dividend.op == "floormod" and (id(dividend.a), id(divisor)) in remainders:
+            # m % s // w and m % w fix m % s when w divides s.
+            if _divides(divisor, dividend.b, prover):
+                found.append(dividend)
+    return found
+
+
+def _divides(divisor: Expr, product: Expr, prover: Prover) -> bool:
+    if isinstance(divisor, IntImm):
+        return divisor.value > 0 and prover.divides(divisor.value, product)
+    simplifier = prover.simplifier
+    number = simplifier.number(divisor)
+    return all(number in simplifier.factors.get(i, (i,)) for i in simplifier.linear(product).terms) and not (
+        simplifier.linear(product).const
+    )
 
 
 def _low(low: Expr, prover: Prover) -> int | float:

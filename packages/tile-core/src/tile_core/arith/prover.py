@@ -41,6 +41,9 @@ class Decision:
         return self.outcome == "refuted"
 
 
+_SMALL_SAMPLES, _WIDE_SAMPLES = 160, 24
+
+
 class Knowledge:
     """What `bind` and `assume` return: as a context manager it takes the knowledge back at the end."""
 
@@ -238,15 +241,25 @@ def _samples(ranges: Mapping[Var, Interval]) -> Iterable[dict[Var, int]]:
         yield {**high, var: low[var]}
         yield {**small, var: min(low[var] + 1, high[var])}
     yield {var: (low[var] + high[var]) // 2 for var in ranges}
-    # A fixed pseudo-random sequence: the same witness in every run.
-    state = 0x2545F491
-    for _ in range(24):
-        values = {}
-        for var in ranges:
-            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
-            span = min(high[var] - low[var], 1 << 20) + 1
-            values[var] = low[var] + state % span
-        yield values
+    # A fixed pseudo-random sequence, so that every run finds the same witness: small values first, where sizes that
+    # hang together by products are met, then the whole ranges.
+    state = 0
+    for count, widest in ((_SMALL_SAMPLES, 3), (_WIDE_SAMPLES, 1 << 20)):
+        for _ in range(count):
+            values = {}
+            for var in ranges:
+                state += 1
+                span = min(high[var] - low[var], widest) + 1
+                values[var] = low[var] + _scrambled(state) % span
+            yield values
+
+
+def _scrambled(number: int) -> int:
+    """A number that looks random (the finaliser of splitmix64)."""
+    number = (number * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    number = ((number ^ number >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    number = ((number ^ number >> 27) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return number ^ number >> 31
 
 
 def _low(known: Interval) -> int:

@@ -19,6 +19,7 @@ from .interval import Interval, dtype_interval, wraps_silently
 __all__ = ["Answer", "ask"]
 
 _RESOURCE_LIMIT = 400_000
+_SMALL = 7
 
 
 class Answer:
@@ -42,6 +43,10 @@ def ask(condition: Expr, facts: Iterable[Expr], ranges: Mapping[Var, Interval]) 
     verdict = solver.check()
     if verdict == z3.unsat:
         return Answer("proven")
+    if verdict == z3.unknown and not translation.opaque:
+        # Products of sizes: small ones are decided by cases, and a witness among them is a witness.
+        solver.add(*translation.small())
+        verdict = solver.check()
     if verdict != z3.sat or translation.opaque:
         return Answer("unknown")
     model = solver.model()
@@ -63,6 +68,16 @@ class _Translation:
         self.opaque = False
         self._memo: dict[int, tuple[Expr, Any]] = {}
         self._unknowns: dict[int, Any] = {}
+
+    def small(self) -> list[Any]:
+        """Conditions that keep every variable within a few values of its least one (or of 0)."""
+        found = []
+        for var, symbol in self.variables.items():
+            if var.dtype.is_int:
+                known = self.ranges.get(var)
+                low = 0 if known is None or known.lo == -inf else known.lo
+                found += [symbol >= low, symbol <= low + _SMALL]
+        return found
 
     def boolean(self, node: Expr) -> Any:
         """A z3 bool."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ..analysis import AccessSite, ScopedVisitor, accesses_of, root_buffer
+from ..analysis import AccessSite, ScopedVisitor, accesses_of, fixed_by, root_buffer
 from ..arith import Prover
 from ..arith.terms import reads_memory
 from ..errors import CompileError, declare_codes
@@ -218,7 +218,24 @@ class _Races(ScopedVisitor):
                 # Outside a global tensor nothing is written.
                 inside = binary("and", binary("ge", a, const(0, a.dtype)), binary("lt", a, size))
                 stack.enter_context(self.prover.assume(inside))
+        self._meet_in_parts(stack, first, second, own, names)
         return hidden
+
+    def _meet_in_parts(
+        self, stack: ExitStack, first: AccessSite, second: AccessSite, own: dict[Var, Any], names: dict[Var, Any]
+    ) -> None:
+        """What equal indices fix besides: quotients and remainders by sizes, for indices that are one function of the
+        iteration."""
+        alike = []
+        for a, b in zip(first.region.mins, second.region.mins):
+            a = self.prover.simplify(substitute(a, own))
+            if self.prover.simplify(substitute(a, names)) is self.prover.simplify(substitute(b, names)):
+                alike.append(a)
+        if not (alike and _single(first) and _single(second)):
+            return
+        for expr in fixed_by(alike, self.prover):
+            if not any(expr is a for a in alike):
+                stack.enter_context(self.prover.assume(binary("eq", expr, substitute(expr, names))))
 
     def _unknown(self, first: _Instance, second: _Instance) -> None:
         buffer = first.site.buffer
