@@ -186,13 +186,14 @@ def test_python_min_and_max_take_expressions(body):
 def test_comprehensions_run_while_tracing(body):
     check(
         body("xs = [A[0, j] for j in range(3)]\nB[0, 0] = xs[0] + xs[2]"),
-        "B[0, 0] = A[0, 0] + A[0, 2]",
+        "value: T.float32 = A[0, 0]\nvalue_1: T.float32 = A[0, 1]\n"
+        "value_2: T.float32 = A[0, 2]\nB[0, 0] = value + value_2",
     )
 
 
 def test_static_sizes_are_python_values(body):
     text = "xs = [A[0, j] for j in range(A.shape[1] - 30)]\nB[min(A.shape[0], 3), 0] = xs[A.shape[0] - 63]"
-    check(body(text), "B[3, 0] = A[0, 1]")
+    check(body(text), "value: T.float32 = A[0, 0]\nvalue_1: T.float32 = A[0, 1]\nB[3, 0] = value_1")
 
 
 def test_an_ordinary_helper_function_builds_expressions(body):

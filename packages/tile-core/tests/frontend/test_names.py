@@ -148,6 +148,30 @@ def test_a_list_element_keeps_the_value_at_that_time(body):
     )
 
 
+def test_python_containers_and_parameters_hold_values(body):
+    check(
+        body("xs = []\nxs.append(A[0, 0] + 1.0)\nA[0, 0] = 2.0\nB[0, 0] = xs[0]"),
+        "value: T.float32 = A[0, 0] + 1.0\nA[0, 0] = 2.0\nB[0, 0] = value",
+    )
+    check(
+        body("pair = (A[0, 0], 1)\nA[0, 0] = 2.0\nB[0, 0] = pair[0]"),
+        "pair: T.float32 = A[0, 0]\nA[0, 0] = 2.0\nB[0, 0] = pair",
+    )
+    check(
+        body("d = {'x': A[0, 0]}\nA[0, 0] = 2.0\nB[0, 0] = d['x']"),
+        "value: T.float32 = A[0, 0]\nA[0, 0] = 2.0\nB[0, 0] = value",
+    )
+    check(
+        body("def put(v):\n    A[0, 0] = 2.0\n    B[0, 0] = v\nput(A[0, 0])"),
+        "v: T.float32 = A[0, 0]\nA[0, 0] = 2.0\nB[0, 0] = v",
+    )
+
+
+def test_an_index_that_the_op_overwrites_is_evaluated_before(body):
+    text = body("s = T.alloc_shared((4,), 'int32')\nT.fill(s, 0)\nT.atomic_add(s[s[0]], 1)")
+    assert text.endswith("index: T.int32 = s[0]\nT.atomic_update(s[index], 1)")
+
+
 def test_an_allocation_in_a_loop_belongs_to_its_body(body):
     check(
         body("for i in range(4):\n    t = T.alloc_local((2,), 'float32')\n    t[0] = A[i, 0]\n    B[i, 0] = t[0]"),

@@ -339,7 +339,23 @@ class Builder:
         if op.span is None:
             _set(op, "span", self.span)
         op.check()
-        self.emit(TileOpStmt(op, span=op.span))
+        self.emit(TileOpStmt(self._with_fixed_indices(op), span=op.span))
+
+    def _with_fixed_indices(self, op: TileOp) -> TileOp:
+        """The op with indices that read what it writes evaluated before it begins."""
+        operands = op.operands()
+        written = [region.buffer for _, role, region in operands if role != "in"]
+        changes = {}
+        for name, _, region in operands:
+            mins = tuple(
+                [
+                    self.bind("index", low) if any(reads_memory(low, buffer) for buffer in written) else low
+                    for low in region.mins
+                ]
+            )
+            if any(new is not old for new, old in zip(mins, region.mins)):
+                changes[name] = region.with_(mins=mins)
+        return op.with_(**changes) if changes else op
 
     def wrap_rest(self, key: str, subject: Any, value: Expr | None) -> None:
         """Wraps what follows in the innermost frame in an Attr."""

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import CompileError, declare_codes
-from ..source import Span, source_line
+from ..source import Span
+from . import syntax as make
 from .names import assigned, binding_sites, exposed, untracked
 from .operators import BUILTIN_NAMES
 
@@ -84,16 +85,18 @@ class _Function(ast.NodeTransformer):
         self.sites = binding_sites(node.body)
         self.foreign = untracked(node.body)
         body = self.block(node.body)
-        start = [_assign("__scope__", self.tile("enter"))]
+        start = [make.assign("__scope__", self.tile("enter"))]
+        if not outermost:
+            start += [make.assign(a.arg, self.tile("kept", make.name(a.arg), make.constant(a.arg))) for a in every]
         for name in self.tracked:
             if name not in self.parameters:
-                start.append(_assign(name, _call("__scope__", "unset", _constant(name))))
+                start.append(make.assign(name, make.call("__scope__", "unset", make.constant(name))))
         docstring = [node.body[0]] if ast.get_docstring(node, clean=False) is not None else []
         if outermost:
             for argument in every:
                 argument.annotation = None
-            arguments.defaults = [_constant(None)] * len(arguments.defaults)
-            arguments.kw_defaults = [None if d is None else _constant(None) for d in arguments.kw_defaults]
+            arguments.defaults = [make.constant(None)] * len(arguments.defaults)
+            arguments.kw_defaults = [None if d is None else make.constant(None) for d in arguments.kw_defaults]
         new = ast.FunctionDef(
             name=node.name,
             args=arguments,
@@ -139,7 +142,7 @@ class _Function(ast.NodeTransformer):
         if isinstance(node.value, ast.Constant):
             return []
         place = node.value.func if isinstance(node.value, ast.Call) else node.value
-        return [self.at(place), _expr(self.tile("evaluate", self.visit(node.value)))]
+        return [self.at(place), make.statement(self.tile("evaluate", self.visit(node.value)))]
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
         begin = self.at(node, self.hints(node.targets[0], node.value))
@@ -148,69 +151,71 @@ class _Function(ast.NodeTransformer):
             return [begin, *self.bind(node.targets[0], value, node)]
         temporary = self.fresh("value")
         name = next((t.id for t in node.targets if isinstance(t, ast.Name)), "value")
-        once = _call("__scope__", "assign", _constant(name), value, _constant(None), self.span(node))
-        new = [begin, _assign(temporary, once)]
+        once = make.call("__scope__", "assign", make.constant(name), value, make.constant(None), self.span(node))
+        new = [begin, make.assign(temporary, once)]
         for target in node.targets:
-            new += self.bind(target, _name(temporary), node)
+            new += self.bind(target, make.name(temporary), node)
         return new
 
     def bind(self, target: ast.expr, value: ast.expr, node: ast.AST) -> list[ast.stmt]:
         """Statements for ``target = value``."""
         if isinstance(target, ast.Name):
-            return [_assign(target.id, self.assignment(target.id, value, node))]
+            return [make.assign(target.id, self.assignment(target.id, value, node))]
         if isinstance(target, ast.Subscript):
             index = self.index(target.slice)
-            return [_expr(self.tile("store", self.visit(target.value), index, value, self.span(target)))]
+            return [make.statement(self.tile("store", self.visit(target.value), index, value, self.span(target)))]
         if isinstance(target, ast.Attribute):
             target.value = self.visit(target.value)
-            return [ast.Assign([target], self.tile("attribute", value, _constant(target.attr), self.span(target)))]
+            return [ast.Assign([target], self.tile("attribute", value, make.constant(target.attr), self.span(target)))]
         if isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(element, ast.Starred) for element in target.elts):
                 return [ast.Assign([target], value)]
             temporary = self.fresh("values")
             names = [e.id if isinstance(e, ast.Name) else None for e in target.elts]
-            olds = [_constant(None) if name is None else self.old(name) for name in names]
-            unpacked = _call("__scope__", "unpack", value, _constants(names), _tuple(olds), self.span(node))
-            new: list[ast.stmt] = [_assign(temporary, unpacked)]
+            olds = [make.constant(None) if name is None else self.old(name) for name in names]
+            unpacked = make.call(
+                "__scope__", "unpack", value, make.constants(names), make.tuple_of(olds), self.span(node)
+            )
+            new: list[ast.stmt] = [make.assign(temporary, unpacked)]
             for i, element in enumerate(target.elts):
-                item = ast.Subscript(_name(temporary), _constant(i), ast.Load())
+                item = ast.Subscript(make.name(temporary), make.constant(i), ast.Load())
                 new += self.bind(element, item, element)
             return new
         raise self.refuse(node, "this assignment", "assign to a name, an element or an attribute")
 
     def assignment(self, name: str, value: ast.expr, node: ast.AST) -> ast.expr:
         """The expression for what `name` holds after it is assigned `value`."""
-        return _call("__scope__", "assign", _constant(name), value, self.old(name), self.span(node))
+        return make.call("__scope__", "assign", make.constant(name), value, self.old(name), self.span(node))
 
     def old(self, name: str) -> ast.expr:
         """What a name holds before it is assigned, where that may matter."""
         count = len(self.sites.get(name, ())) + (name in self.parameters)
         if name in self.foreign:
-            return _name(name) if name not in self.parameters else _constant(None)
+            return make.name(name) if name not in self.parameters else make.constant(None)
         if count < 2:
-            return _constant(None)
+            return make.constant(None)
         self.tracked.setdefault(name)
-        return _name(name)
+        return make.name(name)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
-        op = _constant(_BINARY[type(node.op)])
+        op = make.constant(_BINARY[type(node.op)])
         value = self.visit(node.value)
         target, begin, span = node.target, self.at(node), self.span(node)
         if isinstance(target, ast.Name):
             if target.id not in self.foreign and target.id not in self.parameters and len(self.sites[target.id]) > 1:
                 self.tracked.setdefault(target.id)
-            new = self.tile("augment", op, _name(target.id), value, span)
-            assignment = _call("__scope__", "assign", _constant(target.id), new, _name(target.id), span)
-            return [begin, _assign(target.id, assignment)]
+            new = self.tile("augment", op, make.name(target.id), value, span)
+            assignment = make.call("__scope__", "assign", make.constant(target.id), new, make.name(target.id), span)
+            return [begin, make.assign(target.id, assignment)]
         if isinstance(target, ast.Subscript):
             index = self.index(target.slice)
-            return [begin, _expr(self.tile("augment_item", self.visit(target.value), index, op, value, span))]
+            return [begin, make.statement(self.tile("augment_item", self.visit(target.value), index, op, value, span))]
         if isinstance(target, ast.Attribute):
             temporary = self.fresh("object")
-            old = ast.Attribute(_name(temporary), target.attr, ast.Load())
-            new = self.tile("attribute", self.tile("augment", op, old, value, span), _constant(target.attr), span)
-            store = ast.Assign([ast.Attribute(_name(temporary), target.attr, ast.Store())], new)
-            return [begin, _assign(temporary, self.visit(target.value)), store]
+            old = ast.Attribute(make.name(temporary), target.attr, ast.Load())
+            new = self.tile("attribute", self.tile("augment", op, old, value, span), make.constant(target.attr), span)
+            store = ast.Assign([ast.Attribute(make.name(temporary), target.attr, ast.Store())], new)
+            return [begin, make.assign(temporary, self.visit(target.value)), store]
         raise self.refuse(node, "this assignment", "assign to a name, an element or an attribute")
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
@@ -219,31 +224,38 @@ class _Function(ast.NodeTransformer):
                 return []
             return [self.at(node), *self.bind(node.target, self.visit(node.value), node)]
         name = node.target.id
-        annotation = _lambda(self.deferring(node.annotation))
+        annotation = make.function(self.deferring(node.annotation))
         if node.value is None:
             if name not in self.parameters:
                 return []
-            declared = _call("__scope__", "declare", _constant(name), annotation, _name(name), self.span(node))
-            return [self.at(node), _assign(name, declared)]
+            declared = make.call(
+                "__scope__", "declare", make.constant(name), annotation, make.name(name), self.span(node)
+            )
+            return [self.at(node), make.assign(name, declared)]
         begin = self.at(node, self.hints(node.target, node.value))
         value = self.visit(node.value)
-        new = _call("__scope__", "annotated", _constant(name), value, annotation, self.old(name), self.span(node))
-        return [begin, _assign(name, new)]
+        new = make.call(
+            "__scope__", "annotated", make.constant(name), value, annotation, self.old(name), self.span(node)
+        )
+        return [begin, make.assign(name, new)]
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         branch = self.fresh("if")
-        new = [self.at(node.test), _assign(branch, self.tile("if_", self.visit(node.test), self.span(node.test)))]
+        new = [self.at(node.test), make.assign(branch, self.tile("if_", self.visit(node.test), self.span(node.test)))]
         names = self.track(assigned([*node.body, *node.orelse]))
         saved, between = self.fresh("saved"), self.fresh("then")
         if names:
-            new.append(_assign(saved, _tuple([_name(n) for n in names])))
-        new.append(ast.If(_call(branch, "then"), self.block(node.body) or [ast.Pass()], []))
+            new.append(make.assign(saved, make.tuple_of([make.name(n) for n in names])))
+        new.append(ast.If(make.call(branch, "then"), self.block(node.body) or [ast.Pass()], []))
         if node.orelse:
             start: list[ast.stmt] = []
             if names:
                 restore = ast.Tuple([ast.Name(n, ast.Store()) for n in names], ast.Store())
-                start = [_assign(between, _tuple([_name(n) for n in names])), ast.Assign([restore], _name(saved))]
-            new.append(ast.If(_call(branch, "otherwise"), [*start, *self.block(node.orelse)] or [ast.Pass()], []))
+                start = [
+                    make.assign(between, make.tuple_of([make.name(n) for n in names])),
+                    ast.Assign([restore], make.name(saved)),
+                ]
+            new.append(ast.If(make.call(branch, "otherwise"), [*start, *self.block(node.orelse)] or [ast.Pass()], []))
         after = self.ended(names, saved, between if node.orelse else saved, "the `if`", node.test)
         return [*new, self.finish(branch, after)]
 
@@ -253,13 +265,13 @@ class _Function(ast.NodeTransformer):
                 node.orelse[0], "`else` after a for loop", "put the statements after the loop, guarded by a flag"
             )
         loop = self.fresh("loop")
-        names = _target_names(node.target)
+        names = make.target_names(node.target)
         header = self.header(node, node.iter)
         iterable = self.iterable(node.iter, header)
-        new = [self.at_span(header), _assign(loop, self.tile("loop", iterable, _constants(names), header))]
+        new = [self.at_span(header), make.assign(loop, self.tile("loop", iterable, make.constants(names), header))]
         return [
             *new,
-            *self.repeat(loop, node, node.body, lambda body: ast.For(node.target, _name(loop), body, []), header),
+            *self.repeat(loop, node, node.body, lambda body: ast.For(node.target, make.name(loop), body, []), header),
         ]
 
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
@@ -270,11 +282,13 @@ class _Function(ast.NodeTransformer):
         loop = self.fresh("loop")
         header = self.header(node, node.test)
         always = isinstance(node.test, ast.Constant) and node.test.value is True
-        test = _lambda(self.deferring(node.test))
-        new = [self.at_span(header), _assign(loop, self.tile("while_", _constant(always), header))]
+        test = make.function(self.deferring(node.test))
+        new = [self.at_span(header), make.assign(loop, self.tile("while_", make.constant(always), header))]
         return [
             *new,
-            *self.repeat(loop, node, node.body, lambda body: ast.While(_call(loop, "next", test), body, []), header),
+            *self.repeat(
+                loop, node, node.body, lambda body: ast.While(make.call(loop, "next", test), body, []), header
+            ),
         ]
 
     def repeat(
@@ -282,7 +296,7 @@ class _Function(ast.NodeTransformer):
         loop: str,
         node: ast.For | ast.While,
         stmts: list[ast.stmt],
-        make: Callable[[list[ast.stmt]], ast.stmt],
+        build: Callable[[list[ast.stmt]], ast.stmt],
         header: ast.expr,
     ) -> list[ast.stmt]:
         """The loop statement itself, with what its names are after it."""
@@ -291,9 +305,9 @@ class _Function(ast.NodeTransformer):
         saved = self.fresh("saved")
         new: list[ast.stmt] = []
         if names:
-            new.append(_assign(saved, _tuple([_name(n) for n in names])))
+            new.append(make.assign(saved, make.tuple_of([make.name(n) for n in names])))
         self.loops.append(loop)
-        new.append(make(self.block(stmts) or [ast.Pass()]))
+        new.append(build(self.block(stmts) or [ast.Pass()]))
         self.loops.pop()
         reads = exposed(stmts, own) | (exposed([ast.Expr(node.test)]) if isinstance(node, ast.While) else set())
         carried = [n for n in names if n in reads and n not in own]
@@ -301,14 +315,19 @@ class _Function(ast.NodeTransformer):
         if carried:
             sites = binding_sites(stmts)
             after.append(
-                _expr(
-                    _call(
+                make.statement(
+                    make.call(
                         "__scope__",
                         "carried",
-                        _constants(carried),
-                        _tuple([ast.Subscript(_name(saved), _constant(names.index(n)), ast.Load()) for n in carried]),
-                        _tuple([_name(n) for n in carried]),
-                        _tuple([self.span(sites[n][-1]) for n in carried]),
+                        make.constants(carried),
+                        make.tuple_of(
+                            [
+                                ast.Subscript(make.name(saved), make.constant(names.index(n)), ast.Load())
+                                for n in carried
+                            ]
+                        ),
+                        make.tuple_of([make.name(n) for n in carried]),
+                        make.tuple_of([self.span(sites[n][-1]) for n in carried]),
                     )
                 )
             )
@@ -320,17 +339,24 @@ class _Function(ast.NodeTransformer):
         """Statements that take the values away from names which a staged construct assigned."""
         new: list[ast.stmt] = []
         for i, name in enumerate(names):
-            before, other = (ast.Subscript(_name(t), _constant(i), ast.Load()) for t in (saved, between))
-            value = _call(
-                "__scope__", "ended", _constant(name), _name(name), before, other, self.span(place), _constant(what)
+            before, other = (ast.Subscript(make.name(t), make.constant(i), ast.Load()) for t in (saved, between))
+            value = make.call(
+                "__scope__",
+                "ended",
+                make.constant(name),
+                make.name(name),
+                before,
+                other,
+                self.span(place),
+                make.constant(what),
             )
-            new.append(_assign(name, value))
+            new.append(make.assign(name, value))
         return new
 
     def finish(self, construct: str, after: list[ast.stmt]) -> ast.stmt:
         """``if construct.done(): after``."""
-        done = _call(construct, "done")
-        return ast.If(done, after, []) if after else _expr(done)
+        done = make.call(construct, "done")
+        return ast.If(done, after, []) if after else make.statement(done)
 
     def track(self, names: list[str]) -> list[str]:
         """Those of the names whose values may be looked at; they get a value at the start of the function."""
@@ -347,18 +373,18 @@ class _Function(ast.NodeTransformer):
 
     def jump(self, node: ast.stmt, method: str, python: ast.stmt) -> ast.stmt:
         """``if loop.method(): python``."""
-        return ast.If(_call(str(self.loops[-1]), method, self.span(node)), [python], [])
+        return ast.If(make.call(str(self.loops[-1]), method, self.span(node)), [python], [])
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
-        value = _constant(None) if node.value is None else self.visit(node.value)
-        return [self.at(node), ast.Return(_call("__scope__", "returned", value, self.span(node)))]
+        value = make.constant(None) if node.value is None else self.visit(node.value)
+        return [self.at(node), ast.Return(make.call("__scope__", "returned", value, self.span(node)))]
 
     def visit_With(self, node: ast.With) -> list[ast.stmt]:
         begin = self.at(node.items[0].context_expr)
         for item in node.items:
-            names = None if item.optional_vars is None else _target_names(item.optional_vars)
+            names = None if item.optional_vars is None else make.target_names(item.optional_vars)
             span = self.span(item.context_expr)
-            item.context_expr = self.tile("entering", self.visit(item.context_expr), _constants(names), span)
+            item.context_expr = self.tile("entering", self.visit(item.context_expr), make.constants(names), span)
         node.body = self.block(node.body) or [ast.Pass()]
         return [begin, node]
 
@@ -366,11 +392,11 @@ class _Function(ast.NodeTransformer):
         depth = self.fresh("depth")
         node.body = self.block(node.body) or [ast.Pass()]
         for handler in node.handlers:
-            unwind = _expr(self.tile("unwind", _name(depth)))
+            unwind = make.statement(self.tile("unwind", make.name(depth)))
             handler.body = [ast.copy_location(unwind, handler), *self.block(handler.body)]
         node.orelse = self.block(node.orelse)
         node.finalbody = self.block(node.finalbody)
-        return [_assign(depth, self.tile("depth")), node]
+        return [make.assign(depth, self.tile("depth")), node]
 
     def visit_Match(self, node: Any) -> ast.AST:
         node.subject = self.visit(node.subject)
@@ -395,12 +421,12 @@ class _Function(ast.NodeTransformer):
         if len(spine) > _LONG_CHAIN:
             # One flat call: nested ones would exhaust the recursion of Python's compiler.
             spine.reverse()
-            ops = _constants([_BINARY[type(item.op)] for item in spine])
+            ops = make.constants([_BINARY[type(item.op)] for item in spine])
             values = [self.visit(spine[0].left), *(self.visit(item.right) for item in spine)]
-            return self.tile("chain", ops, _tuple(values), self.span(node))
+            return self.tile("chain", ops, make.tuple_of(values), self.span(node))
         left: ast.expr = self.visit(spine[-1].left)
         for item in reversed(spine):
-            op = _constant(_BINARY[type(item.op)])
+            op = make.constant(_BINARY[type(item.op)])
             left = self.tile("binary", op, left, self.visit(item.right), self.span(item))
         return left
 
@@ -409,21 +435,21 @@ class _Function(ast.NodeTransformer):
             return node
         if isinstance(node.op, ast.Not):
             return self.tile("not_", self.visit(node.operand), self.span(node))
-        return self.tile("unary", _constant(_UNARY[type(node.op)]), self.visit(node.operand), self.span(node))
+        return self.tile("unary", make.constant(_UNARY[type(node.op)]), self.visit(node.operand), self.span(node))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        operands = [_lambda(self.deferring(value)) for value in node.values]
-        return self.tile("all_" if isinstance(node.op, ast.And) else "any_", _tuple(operands), self.span(node))
+        operands = [make.function(self.deferring(value)) for value in node.values]
+        return self.tile("all_" if isinstance(node.op, ast.And) else "any_", make.tuple_of(operands), self.span(node))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if not all(type(op) in _COMPARE for op in node.ops):
             return self.generic_visit(node)  # type: ignore[return-value]
-        ops = _constants([_COMPARE[type(op)] for op in node.ops])
-        values = _tuple([self.visit(node.left), *(self.visit(c) for c in node.comparators)])
+        ops = make.constants([_COMPARE[type(op)] for op in node.ops])
+        values = make.tuple_of([self.visit(node.left), *(self.visit(c) for c in node.comparators)])
         return self.tile("compare", ops, values, self.span(node))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        then, otherwise = (_lambda(self.deferring(branch)) for branch in (node.body, node.orelse))
+        then, otherwise = (make.function(self.deferring(branch)) for branch in (node.body, node.orelse))
         return self.tile("ternary", self.visit(node.test), then, otherwise, self.span(node))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
@@ -434,6 +460,8 @@ class _Function(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         builtin = isinstance(node.func, ast.Name) and node.func.id in BUILTIN_NAMES
         self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "insert", "add"):
+            node.args = [self.keep(a) for a in node.args]
         if builtin:
             node.func = self.tile("builtin", node.func, self.span(node))
         return node
@@ -455,15 +483,33 @@ class _Function(ast.NodeTransformer):
     def visit_Await(self, node: ast.Await) -> Any:
         raise self.refuse(node, "await", "kernels have no coroutines")
 
-    def visit_ListComp(self, node: Any) -> ast.AST:
-        # Python forbids `:=` in the iterables of a comprehension, so the rewritten ones use none.
-        return self.generic_visit(node)
+    def visit_List(self, node: ast.List) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.elts = [self.keep(e) for e in node.elts]
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        self.generic_visit(node)
+        node.elt = self.keep(node.elt)
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.expr:
+        self.generic_visit(node)
+        node.values = [value if key is None else self.keep(value) for key, value in zip(node.keys, node.values)]
+        return node
+
+    def keep(self, node: ast.expr) -> ast.expr:
+        """What a Python container is given: the value at that time, not an expression that a later store changes."""
+        if isinstance(node, (ast.Constant, ast.Name, ast.Starred)):
+            return node
+        return self.tile("kept", node)
 
     def iterable(self, node: ast.expr, span: ast.expr) -> ast.expr:
         """What a `for` statement iterates over; ``range`` is the language's serial loop there."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
             if not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args):
-                return self.tile("range", node.func, _tuple([self.visit(a) for a in node.args]), span)
+                return self.tile("range", node.func, make.tuple_of([self.visit(a) for a in node.args]), span)
         return self.visit(node)
 
     def index(self, node: ast.expr) -> ast.expr:
@@ -471,7 +517,7 @@ class _Function(ast.NodeTransformer):
         if isinstance(node, ast.Tuple):
             return ast.Tuple([self.index(e) for e in node.elts], ast.Load())
         if isinstance(node, ast.Slice):
-            parts = [_constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
+            parts = [make.constant(None) if p is None else self.visit(p) for p in (node.lower, node.upper, node.step)]
             return self.tile("slice", *parts)
         return self.visit(node)
 
@@ -486,7 +532,7 @@ class _Function(ast.NodeTransformer):
 
     def tile(self, method: str, *args: ast.expr) -> ast.expr:
         """``__tile__.method(args)``."""
-        return _call("__tile__", method, *args)
+        return make.call("__tile__", method, *args)
 
     def at(self, node: ast.AST, hints: tuple[str, ...] = ()) -> ast.stmt:
         """The statement that says where the trace is."""
@@ -494,7 +540,7 @@ class _Function(ast.NodeTransformer):
 
     def at_span(self, span: ast.expr, hints: tuple[str, ...] = ()) -> ast.stmt:
         """The same for a span that is there already."""
-        return _expr(self.tile("at", span, *([_constants(hints)] if hints else [])))
+        return make.statement(self.tile("at", span, *([make.constants(hints)] if hints else [])))
 
     def span(self, node: ast.AST) -> ast.expr:
         """``__spans__[k]`` for the place of a node."""
@@ -505,10 +551,10 @@ class _Function(ast.NodeTransformer):
         return self._new_span(node, last.end_lineno, last.end_col_offset)
 
     def _new_span(self, node: Any, end_line: int | None, end_column: int | None) -> ast.expr:
-        line, column = node.lineno, _characters(self.source, node.lineno, node.col_offset)
-        end = _characters(self.source, line, end_column) if end_line == line and end_column is not None else 0
+        line, column = node.lineno, make.characters(self.source, node.lineno, node.col_offset)
+        end = make.characters(self.source, line, end_column) if end_line == line and end_column is not None else 0
         self.spans.append(Span(self.source, line, column, end))
-        return ast.Subscript(_name("__spans__"), _constant(len(self.spans) - 1), ast.Load())
+        return ast.Subscript(make.name("__spans__"), make.constant(len(self.spans) - 1), ast.Load())
 
     def fresh(self, what: str) -> str:
         """A local name of the rewrite's own."""
@@ -528,51 +574,3 @@ class _Function(ast.NodeTransformer):
         """The error for syntax without meaning in a kernel."""
         span = self.spans[self.span(node).slice.value]  # type: ignore[attr-defined]
         return CompileError("E-SYNTAX", f"{what} has no meaning in a kernel", span=span, help=help)
-
-
-def _characters(source: str, line: int, column: int) -> int:
-    """A column in characters for Python's column in bytes."""
-    text = source_line(source, line)
-    if text is None or text.isascii():
-        return column
-    return len(text.encode()[:column].decode(errors="ignore"))
-
-
-def _target_names(target: ast.expr) -> list[str] | None:
-    if isinstance(target, ast.Name):
-        return [target.id]
-    if isinstance(target, (ast.Tuple, ast.List)) and all(isinstance(e, ast.Name) for e in target.elts):
-        return [e.id for e in target.elts]  # type: ignore[attr-defined]
-    return None
-
-
-def _name(name: str) -> ast.expr:
-    return ast.Name(name, ast.Load())
-
-
-def _constant(value: Any) -> ast.expr:
-    return ast.Constant(value)
-
-
-def _constants(values: Sequence[Any] | None) -> ast.expr:
-    return _constant(None if values is None else tuple(values))
-
-
-def _tuple(items: list[Any]) -> ast.expr:
-    return ast.Tuple(items, ast.Load())
-
-
-def _call(name: str, method: str, *args: ast.expr) -> ast.expr:
-    return ast.Call(ast.Attribute(_name(name), method, ast.Load()), list(args), [])
-
-
-def _lambda(body: ast.expr) -> ast.expr:
-    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), body)
-
-
-def _assign(name: str, value: ast.expr) -> ast.stmt:
-    return ast.Assign([ast.Name(name, ast.Store())], value)
-
-
-def _expr(value: ast.expr) -> ast.stmt:
-    return ast.Expr(value)

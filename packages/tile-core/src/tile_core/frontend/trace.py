@@ -168,7 +168,7 @@ class Tracer(Operators):
         elif is_expression(index) and isinstance(container, list):
             self.item(container, index, span)
         else:
-            container[index] = self._kept(value)
+            container[index] = self.kept(value)
 
     def augment_item(self, container: Any, index: Any, op: str, value: Any, span: Span) -> None:
         """``container[index] op= value``."""
@@ -186,10 +186,14 @@ class Tracer(Operators):
             )
         return value
 
-    def _kept(self, value: Any) -> Any:
-        # A Python container keeps the value as it is now, not as a later store leaves the memory it reads.
-        if is_expression(value) and reads_memory(value):
-            return self.builder.bind("value", as_expr(value))
+    def kept(self, value: Any, name: str = "value") -> Any:
+        """What a Python container or parameter holds: the value as it is now, not as a later store leaves the memory
+        that the expression reads. Variables in memory stay variables."""
+        if isinstance(value, Expr) and not isinstance(value, _FIXED) and reads_memory(value):
+            builder = self.builder
+            return value if builder.kernel is None else builder.bind(name, value)
+        if type(value) is tuple:
+            return tuple([self.kept(item, name) for item in value])
         return value
 
 
@@ -221,7 +225,7 @@ class Scope:
         elif isinstance(value, Placeholder):
             raise value.error(builder.place(span))
         if not isinstance(value, Expr) or isinstance(value, _FIXED):
-            return value
+            return tracer.kept(value, name) if type(value) is tuple else value
         if builder.kernel is None:
             if reads_memory(value):
                 builder.require_kernel(f"the value of {name}")
