@@ -1,8 +1,7 @@
 """The front end: a Python function becomes a PrimFunc in form TILE, every node with its place in the source.
 
-`staging` finds the function's source, `rewrite` turns its statements into calls of the `tracer`, which collects IR in
-a `Builder`. `prim_func`
-is the lazy style, `EagerFunction` the eager one.
+`staging` finds the function's source, `rewrite` turns its statements into calls of the `tracer`, which collects IR in a
+`Builder`. `prim_func` is the lazy style, `EagerFunction` the eager one.
 """
 
 from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, require_builder

@@ -10,9 +10,8 @@
         return C
 
 Names from T.const are unknown at first. When a declaration meets the tensor's real shape and tells some of them, the
-trace starts again with their values, so
-that the trace that goes through sees integers everywhere. Each restart knows more, and ends at a declaration: it
-costs microseconds.
+trace starts again with their values, so that the trace that goes through sees integers everywhere. Each restart knows
+more, and ends at a declaration: it costs microseconds.
 """
 
 from __future__ import annotations
@@ -144,8 +143,7 @@ class EagerFunction:
 
         Args:
             values: in the order of the signature: a `TensorSpec` for each tensor (or None when `constants` tells the
-                shapes), anything for scalars, the Python
-                value for constants.
+                shapes), anything for scalars, the Python value for constants.
             constants: values of T.const names that are known beforehand.
 
         Raises:

@@ -39,8 +39,7 @@ def prim_func(function: Any = None, *, private: bool = False) -> Any:
     """Decorator: traces a function over annotated parameters and returns its PrimFunc.
 
     The parameters are tensors (``A: T.Tensor((M, N), "float16")``), scalars (``n: T.int32``) or pointers (``p:
-    T.ptr``). The body launches at least one
-    ``with T.Kernel``. Values of the enclosing function are constants.
+    T.ptr``). The body launches at least one ``with T.Kernel``. Values of the enclosing function are constants.
 
     Args:
         function: the function; left out in ``@T.prim_func()``.

@@ -27,13 +27,11 @@ def item(buffer: Buffer, index: Any, span: Span | None = None) -> BufferLoad | B
     """The element or region of `buffer` that `index` names.
 
     Indices may be fewer than the dimensions when at least the leading ones are given: the rest is taken whole. An
-    Ellipsis stands for as many whole axes
-    as are missing.
+    Ellipsis stands for as many whole axes as are missing.
 
     Raises:
         CompileError: too many indices (E-INDEX-RANK), an index that is no integer (E-INDEX-TYPE), a step
-            (E-REGION-STEP), an empty
-            slice (E-REGION-EMPTY).
+            (E-REGION-STEP), an empty slice (E-REGION-EMPTY).
     """
     parts = index if isinstance(index, tuple) else (index,)
     if any(part is Ellipsis for part in parts):

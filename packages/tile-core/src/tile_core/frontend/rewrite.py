@@ -1,11 +1,9 @@
 """The rewrite of a kernel function: Python statements become calls of the tracer, line numbers and columns stay.
 
 `rewrite_function` takes the syntax tree of one function and returns the tree of another with the same signature, plus
-the table of spans that the
-calls refer to. The new function uses three names of its own: ``__tile__`` (the tracer), ``__spans__`` (the table) and
-``__scope__`` (made at each
-call). What runs under a Python condition or over a Python iterable runs as Python did; `trace` decides when the
-function is called.
+the table of spans that the calls refer to. The new function uses three names of its own: ``__tile__`` (the tracer),
+``__spans__`` (the table) and ``__scope__`` (made at each call). What runs under a Python condition or over a Python
+iterable runs as Python did; `trace` decides when the function is called.
 """
 
 from __future__ import annotations

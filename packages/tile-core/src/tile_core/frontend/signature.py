@@ -1,8 +1,7 @@
 """Parameters of kernels: annotations and what they become.
 
 ``T.Tensor((M, N), dtype)`` and ``T.Tensor[[M, N], dtype]`` are values of `TensorType`; a parameter annotated with one
-is a Buffer, one annotated with an
-element type a Var.
+is a Buffer, one annotated with an element type a Var.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What rewritten kernel code calls while it runs: the tracer and the scopes of functions.
 
 `rewrite` turns the statements of a kernel into calls of `tracer` (one object for all kernels; the builder of the
-running trace is looked up) and of
-the `Scope` that each call of a rewritten function makes. Constructs over Python values stay Python; over expressions
-they become frames of the builder.
+running trace is looked up) and of the `Scope` that each call of a rewritten function makes. Constructs over Python
+values stay Python; over expressions they become frames of the builder.
 """
 
 from __future__ import annotations

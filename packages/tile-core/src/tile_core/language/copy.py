@@ -30,8 +30,7 @@ def copy(
     """Copies a tile between any two memories, converting the element type.
 
     Operands are whole buffers, slices ``A[i:j, k:l]``, or the first element ``A[i, k]`` of a tile whose extents the
-    other operand has. Axes of extent 1 do not
-    count. Outside a global tensor reads give 0 and writes are dropped.
+    other operand has. Axes of extent 1 do not count. Outside a global tensor reads give 0 and writes are dropped.
 
     Args:
         src, dst: from where, to where.
