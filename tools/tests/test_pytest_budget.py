@@ -45,7 +45,7 @@ def suite(tmp_path):
     return run
 
 
-SPIN = "import time\ndef test_spin():\n    end = time.process_time() + 0.3\n    while time.process_time() < end: ...\n"
+SPIN = "import time\ndef test_spin():\n    end = time.process_time() + 0.9\n    while time.process_time() < end: ...\n"
 QUICK = "def test_quick(): ...\n"
 
 
