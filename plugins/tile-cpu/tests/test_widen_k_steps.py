@@ -41,6 +41,16 @@ def test_a_part_of_k_keeps_a_loop_for_what_is_left(lowered, size):
     result.check({"M": 5, "K": size}, atol=1e-4)
 
 
+def test_another_value_than_zero_outside_forbids_reading_on(lowered):
+    text = TEXT.format(steps="(K + 15) // 16").replace(
+        "            A_shared =",
+        '            T.annotate("safe_value", ((A, T.float32(1.0)),))\n            A_shared =',
+        1,
+    )
+    result = lowered(text)
+    assert [g.k for g in gemms(result.after["WidenKSteps"])] == [128, 16]
+
+
 @pytest.mark.parametrize(("steps", "widths"), [(1, [16]), (2, [32]), (7, [64, 16]), (8, [128]), (16, [128])])
 def test_constant_counts(lowered, steps, widths):
     result = lowered(TEXT.format(steps=steps))

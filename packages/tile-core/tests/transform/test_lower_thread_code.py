@@ -140,6 +140,21 @@ def test_a_sync_that_only_some_threads_reach_is_an_error(apply):
     )
 
 
+def test_a_sync_of_a_part_of_the_block_is_an_error(apply):
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((64,), T.float32)):
+            with T.Kernel(1, threads=(64,)) as (bx, tx):
+                A[tx] = 1.0
+                T.sync_threads(1, {count})
+    """
+    apply(text.format(count=64), LowerThreadCode)
+    with pytest.raises(CompileError, match="E-THREAD-PARTIAL") as found:
+        apply(text.format(count=32), LowerThreadCode)
+    assert "threads that meet: 32" in str(found.value)
+    assert "threads of the block: 64" in str(found.value)
+
+
 def test_a_return_of_some_threads_is_an_error(apply):
     with pytest.raises(CompileError, match="E-THREAD-RETURN"):
         apply(

@@ -50,7 +50,7 @@ _LARGEST = 256 * 1024
 @register_pass("WidenKSteps", needs="TILE", leaves="same")
 class WidenKSteps(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
-        widen = _Widen(_uses(function))
+        widen = _Widen(_uses(function), _with_safe_value(function))
         body = widen.rewrite(function.body)
         if not widen.wide:
             return function
@@ -68,9 +68,10 @@ class _Operand:
 
 
 class _Widen(ScopedRewriter):
-    def __init__(self, uses: dict[Buffer, int]) -> None:
+    def __init__(self, uses: dict[Buffer, int], safe: set[Buffer]) -> None:
         super().__init__(Prover(solver=False))
         self.uses = uses
+        self.safe = safe
         self.wide: dict[Buffer, Buffer] = {}
 
     def rewrite_For(self, node: For) -> Stmt | None:
@@ -105,6 +106,8 @@ class _Widen(ScopedRewriter):
     def _reads_zeros_beyond(self, operand: _Operand, loop: For) -> bool:
         """Whether all of the source's axis is read, so that further steps would read zeros only."""
         region = operand.copy.src
+        if region.buffer in self.safe:
+            return False
         bound = region.buffer.shape[operand.source_axis]
         linear = linear_in(region.mins[operand.source_axis], loop.var)
         if linear is None or not is_zero(linear[1]):
@@ -223,6 +226,12 @@ def _uses(function: PrimFunc) -> dict[Buffer, int]:
             for buffer, _ in node.annotation("layouts", ()):
                 count[buffer] = count.get(buffer, 0) + 1
     return count
+
+
+def _with_safe_value(function: PrimFunc) -> set[Buffer]:
+    """Tensors outside which reads give something else than 0."""
+    blocks = (node for node in walk(function.body) if isinstance(node, Block))
+    return {buffer for block in blocks for buffer, _ in block.annotation("safe_value", ())}
 
 
 def _sum(a: Expr, b: Expr) -> Expr:
