@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import zipfile
 
@@ -135,3 +136,11 @@ def test_a_wheel_with_other_entry_points_is_refused(one, capsys):
 def test_an_unknown_distribution_lists_the_known(one, capsys):
     assert release.main(["tile-two"]) == 1
     assert "no distribution 'tile-two' here; there are tile-one" in capsys.readouterr().err
+
+
+def test_every_distribution_is_a_member_of_the_workspace():
+    """Members are listed, not globbed: hatch refuses a folder in which somebody has only begun a distribution."""
+    text = (workspace.ROOT / "pyproject.toml").read_text()
+    patterns = set(re.findall(r'"([^"]+)"', re.search(r"^workspace\.members = \[(.*?)\]", text, re.MULTILINE)[1]))
+    members = {folder for pattern in patterns for folder in workspace.ROOT.glob(pattern)}
+    assert members >= {d.folder for d in workspace.distributions()}
