@@ -312,6 +312,22 @@ STATEMENTS = {
     "an_atomic_update_with_the_old_value": """
         T.atomic_add(B[0, 0], 1.0, return_prev=True)
         """,
+    "a_call_of_no_function": """
+        x = T.call_extern("float32", "f(x)", 1.0)
+        """,
+    "a_buffer_passed_to_a_function": """
+        T.call_extern("void", "f", A)
+        """,
+    "a_pointer_to_a_value": """
+        p = T.address_of(A[0, 0] + 1.0)
+        """,
+    "a_pointer_into_registers": """
+        f = T.alloc_fragment((4, 4), "float32")
+        p = T.access_ptr(f, "r")
+        """,
+    "a_pointer_without_a_known_use": """
+        p = T.access_ptr(A, "x")
+        """,
     # values
     "a_maximum_of_one_value": """
         B[0, 0] = T.max(A[0, 0])

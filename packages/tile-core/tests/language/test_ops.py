@@ -62,6 +62,18 @@ v = T.alloc_var("float32")
         ),
         ("T.copy(A, c[:, 0:32], disable_tma=True)", 'T.copy(A, c[0:64, 0:32], annotations=(("disable_tma", True),))'),
         ("T.sync_threads()", "T.sync_threads()"),
+        (
+            "T.call_extern('void', 'f', T.access_ptr(s, 'w'), 3)",
+            'T.call_extern("f", T.access_ptr(s[0], "w", 64), 3, dtype=T.void)',
+        ),
+        (
+            "B[0, 0] = T.call_extern('float32', 'g', T.access_ptr(A[1, 2], 1, 4, 2, offset=3))",
+            'B[0, 0] = T.call_extern("g", T.access_ptr(A[1, 5], "r", 8), dtype=T.float32)',
+        ),
+        (
+            "T.call_extern('void', 'h', T.address_of(t[63, 2]))",
+            'T.call_extern("h", T.access_ptr(t[63, 2], "rw", 6), dtype=T.void)',
+        ),
         ("B[T.get_thread_binding(), T.get_thread_extent()] = 0.0", "B[tx, 32] = 0.0"),
         ("B[T.get_block_binding(0), T.get_block_extent(0)] = 0.0", "B[bx, 4] = 0.0"),
     ],

@@ -24,6 +24,7 @@ from .annotate import (
 )
 from .atomic import atomic_add, atomic_max, atomic_min
 from .copy import copy
+from .extern import access_ptr, address_of, call_extern, import_source
 from .fill import clear, fill
 from .gemm import GemmWarpPolicy, gemm
 from .integers import (
@@ -209,8 +210,10 @@ __all__ = [
     "Unroll",
     "Vectorized",
     "abs",
+    "access_ptr",
     "acos",
     "acosh",
+    "address_of",
     "align_up",
     "all_of",
     "alloc_fragment",
@@ -238,6 +241,7 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "boolean",
+    "call_extern",
     "cast",
     "cdiv",
     "ceil",
@@ -297,6 +301,7 @@ __all__ = [
     "handle",
     "hypot",
     "if_then_else",
+    "import_source",
     "infinity",
     "int",
     "int16",

@@ -24,8 +24,10 @@ from .tensor import Tensor as Tensor
 from .loop import Unroll as Unroll
 from .loop import Vectorized as Vectorized
 from .math import abs as abs
+from .extern import access_ptr as access_ptr
 from .math import acos as acos
 from .math import acosh as acosh
+from .extern import address_of as address_of
 from .integers import align_up as align_up
 from .values import all_of as all_of
 from .allocate import alloc_fragment as alloc_fragment
@@ -52,6 +54,7 @@ from .integers import bitwise_not as bitwise_not
 from .integers import bitwise_or as bitwise_or
 from .integers import bitwise_xor as bitwise_xor
 from .types import boolean as boolean
+from .extern import call_extern as call_extern
 from .values import cast as cast
 from .integers import cdiv as cdiv
 from .math import ceil as ceil
@@ -110,6 +113,7 @@ from .types import half as half
 from .types import handle as handle
 from .math import hypot as hypot
 from .values import if_then_else as if_then_else
+from .extern import import_source as import_source
 from .values import infinity as infinity
 from .types import int16 as int16
 from .types import int32 as int32
@@ -354,8 +358,10 @@ __all__ = [
     "Unroll",
     "Vectorized",
     "abs",
+    "access_ptr",
     "acos",
     "acosh",
+    "address_of",
     "align_up",
     "all_of",
     "alloc_fragment",
@@ -383,6 +389,7 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "boolean",
+    "call_extern",
     "cast",
     "cdiv",
     "ceil",
@@ -442,6 +449,7 @@ __all__ = [
     "handle",
     "hypot",
     "if_then_else",
+    "import_source",
     "infinity",
     "int",
     "int16",

@@ -78,9 +78,9 @@ def truncmod(a: Any, b: Any) -> Any:
     return _binary("truncmod", integer("truncmod", a), _divisor("truncmod", b))
 
 
-def align_up(value: Any, alignment: Any) -> Any:
-    """The smallest multiple of `alignment` ≥ value."""
-    return ceildiv(value, alignment) * alignment
+def align_up(x: Any, y: Any) -> Any:
+    """The smallest multiple of y that is ≥ x."""
+    return ceildiv(x, y) * y
 
 
 def bitwise_and(x: Any, y: Any) -> Expr:

@@ -107,9 +107,10 @@ def reduce_abssum(
     buffer: Any,
     out: Any,
     dim: int = -1,
-    clear: bool = True,
     batch: int = 1,
     annotations: Mapping[str, Any] | None = None,
+    *,
+    clear: bool = True,
 ) -> None:
     """Sum of absolute values along an axis; see `reduce`."""
     _reduce("T.reduce_abssum", "abssum", buffer, out, dim, clear, batch, False, annotations)

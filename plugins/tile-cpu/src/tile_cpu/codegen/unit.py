@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tile_core.codegen import CPrinter, abi_prelude, print_host
-from tile_core.ir import Call, IRModule, PrimFunc, StringImm
+from tile_core.ir import Call, IRModule, KernelLaunch, PrimFunc, StringImm, walk
 from tile_core.target import Target
 
 from .cpp import CpuKernelPrinter
@@ -30,6 +30,9 @@ int tile_threads() {
 
 inline int tile_launched(const char* kernel, int code) {
   if (TILE_LIKELY(code == 0)) return 0;
+  if (code == tile::error_check_failed) {
+    return tile_raise("tile.LaunchError", kernel, "", "assert", tile::failed_check.load(), "false");
+  }
   return tile_raise("tile.LaunchError", kernel, "", "launch", "memory for the block-local tiles", "out of memory");
 }
 
@@ -42,7 +45,12 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
     unit, which is compiled)."""
     kernels = {f.name: f for f in module.functions if f.attr("calling_convention") == "device"}
     hosts = [f for f in module.functions if f.attr("calling_convention") == "packed"]
-    bodies = ["namespace {\n", *(CpuKernelPrinter().function(f) for f in kernels.values()), "}  // namespace\n"]
+    bodies = [
+        *_preludes(kernels),
+        "namespace {\n",
+        *(CpuKernelPrinter().function(f) for f in kernels.values()),
+        "}  // namespace\n",
+    ]
     kernel_text = _PRELUDE + "\n" + "\n".join(bodies)
 
     def launch(printer: CPrinter, call: Call) -> str:
@@ -51,6 +59,13 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
     stubs = ['extern "C" {\n', *(print_host(f, launch) for f in hosts), '}  // extern "C"\n']
     host_text = "\n".join([_PRELUDE, abi_prelude(), _SUPPORT, *bodies, *stubs])
     return {"kernel.cpp": kernel_text, "host.cpp": host_text}
+
+
+def _preludes(kernels: dict[str, PrimFunc]) -> list[str]:
+    """The texts that kernels put before themselves, each once."""
+    launches = [n for f in kernels.values() for n in walk(f.body) if isinstance(n, KernelLaunch)]
+    texts = [launch.annotation("prelude") for launch in launches]
+    return list(dict.fromkeys(text for text in texts if text))
 
 
 def _launch(printer: CPrinter, call: Call, kernels: dict[str, PrimFunc]) -> str:
