@@ -41,6 +41,7 @@ class PassContext:
         self.backend = backend
         self.diagnostics: list[str] = []
         self.choices: list[Any] = []
+        self.reports: dict[str, list[Any]] = {}
         self.solver_queries = 0
         self._analyses: dict[tuple[str, int], tuple[Any, Any]] = {}
 

@@ -1,0 +1,157 @@
+"""Pipelined loops: stages, versions, short trip counts, waits; shown by interpretation and by what is printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tile_core.language as T
+from tile_core.errors import CompileError
+from tile_core.interpreter import interpret
+from tile_core.ir import Completion, Evaluate, Execution, IRModule, StringImm, TileOpStmt, walk
+from tile_core.ir.expr import Call
+from tile_core.target import Target
+from tile_core.tileop import Copy
+from tile_core.tileop.default_candidates import default_candidates
+from tile_core.transform import LayoutInference, PassContext, Pipeline, PipelinePlanning, SelectInstructions
+from tile_core.transform import inject_software_pipeline as module
+from tile_core.transform.inject_software_pipeline import AsyncQueue, InjectSoftwarePipeline
+
+TRIPS = (0, 1, 2, 3, 4, 5, 9)
+
+
+def gemm(num_stages, **schedule):
+    K = T.dynamic("K")
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((16, K), "float32"),
+        B: T.Tensor((K, 16), "float32"),
+        C: T.Tensor((16, 16), "float32"),
+    ):
+        with T.Kernel(1, threads=32) as bx:
+            A_shared = T.alloc_shared((16, 8), "float32")
+            B_shared = T.alloc_shared((8, 16), "float32")
+            acc = T.alloc_fragment((16, 16), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(T.ceildiv(K, 8), num_stages=num_stages, **schedule):
+                T.copy(A[0, k * 8], A_shared)
+                T.copy(B[k * 8, 0], B_shared)
+                T.gemm(A_shared, B_shared, acc)
+            T.copy(acc, C)
+
+    return main
+
+
+def lowered(function, queues=None):
+    context = PassContext(Target("none"))
+    passes = [SelectInstructions, LayoutInference, PipelinePlanning, InjectSoftwarePipeline(queues)]
+    result = Pipeline("test", passes).run(IRModule((function,)), context)
+    return result[function.name], context
+
+
+def check(function, trips=TRIPS):
+    after, context = lowered(function)
+    for trip in trips:
+        k = trip * 8
+        a, b = np.random.rand(16, k).astype(np.float32), np.random.rand(k, 16).astype(np.float32)
+        c = np.full((16, 16), 7, np.float32)
+        interpret(after, a, b, c)
+        np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-5, err_msg=f"{trip} iterations")
+    return after, context
+
+
+@pytest.mark.parametrize("num_stages", [1, 2, 3, 4])
+def test_every_trip_count_computes_the_same(num_stages):
+    _, context = check(gemm(num_stages))
+    found = {v.buffer.name: v.count for v in context.reports.get("versions", ())}
+    assert found == ({} if num_stages == 1 else {"A_shared": num_stages, "B_shared": num_stages})
+
+
+def test_the_users_stages_and_order_compute_the_same():
+    check(gemm(0, stage=[0, 0, 1], order=[0, 1, 2]))
+    check(gemm(0, stage=[0, 1, 2], order=[0, 1, 2]))
+
+
+def test_a_consumer_that_runs_first_in_its_slot_needs_one_version_less():
+    _, context = check(gemm(0, stage=[0, 0, 1], order=[1, 2, 0]))
+    assert not context.reports.get("versions")
+
+
+def test_a_stage_before_what_it_uses_is_named_with_both_statements():
+    with pytest.raises(CompileError, match=r"E-PIPELINED-DEPENDENCE") as caught:
+        lowered(gemm(0, stage=[1, 0, 0], order=[0, 1, 2]))
+    assert "statement 2" in str(caught.value) and "statement 0" in str(caught.value)
+    assert "T.copy(A[0, k * 8], A_shared)" in str(caught.value)
+
+
+def test_a_value_that_a_later_statement_makes_keeps_its_reader_with_it():
+    K = T.dynamic("K")
+
+    @T.prim_func
+    def main(A: T.Tensor((K, 8), "float32"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            tile = T.alloc_shared((8,), "float32")
+            total = T.alloc_fragment((8,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(K, num_stages=3):
+                row = k * 1
+                T.copy(A[row, :], tile)
+                for i in T.Parallel(8):
+                    tile[i] = tile[i] * 2.0
+                for i in T.Parallel(8):
+                    total[i] = total[i] + tile[i]
+            T.copy(total, C)
+
+    after, _ = lowered(main)
+    for k in TRIPS:
+        a, c = np.random.rand(k, 8).astype(np.float32), np.zeros(8, np.float32)
+        interpret(after, a, c)
+        np.testing.assert_allclose(c, 2 * a.sum(0), rtol=1e-5)
+
+
+class _Async:
+    """The default copy, said to complete by groups."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def effects(self, op):
+        return [Execution(a, "async", completion=Completion("group", "q")) for a in op.effects() if a.writes]
+
+
+def _mark(name, *args):
+    return Evaluate(Call("call_extern", (StringImm(name), *args)))
+
+
+def groups(function, monkeypatch):
+    """The order of copies, commits, waits and gemms in the steady loop."""
+    found = [_Async(c) if c.op is Copy else c for c in default_candidates()]
+    monkeypatch.setattr(module, "known_candidates", lambda context: found)
+    queue = AsyncQueue(lambda: _mark("commit"), lambda pending: _mark(f"wait {pending}"))
+    after, _ = lowered(function, {"q": queue})
+    words = []
+    for node in walk(after.body):
+        if isinstance(node, TileOpStmt):
+            words.append(node.op.name)
+        elif isinstance(node, Call) and node.op == "call_extern":
+            words.append(node.args[0].value)
+    return words
+
+
+@pytest.mark.parametrize(("num_stages", "pending"), [(2, 0), (3, 1), (4, 2)])
+def test_a_wait_leaves_as_many_groups_unfinished_as_run_ahead(num_stages, pending, monkeypatch):
+    words = groups(gemm(num_stages), monkeypatch)
+    steady = [f"wait {pending}", "copy", "copy", "commit", "gemm"]
+    text = " ".join(words)
+    assert " ".join(steady) in text
+    # One wait and one commit in every slot, guarded or not, so that the count stays right.
+    assert text.count(f"wait {pending}") == text.count("commit") == 2 * (num_stages - 1) + 1
+
+
+def test_one_stage_waits_for_all_after_its_copies(monkeypatch):
+    words = groups(gemm(1), monkeypatch)
+    assert " ".join(["copy", "copy", "commit", "wait 0", "gemm"]) in " ".join(words)
