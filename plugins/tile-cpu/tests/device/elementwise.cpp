@@ -85,3 +85,33 @@ API void mixed(const float* x, const int64_t* i, bool* out, float* chosen, int n
     store(m, chosen + j, select(inside, load<float>(m, x + j), -1.0f));
   });
 }
+
+API void divide_by_one(const float* x, float d, float* y, int n) {
+  for_lanes<lanes<float>>(n, [&](auto m, int j) TILE_INLINE { store(m, y + j, load<float>(m, x + j) / d); });
+}
+#define FMA(T, W)                                                                                                   \
+  API void fma_##T(const T* x, const T* y, const T* z, T* out, int n) {                                             \
+    for_lanes<W>(n, [&](auto m, int j) TILE_INLINE { store(m, out + j, tile::fma(load<T>(m, x + j), load<T>(m, y + j), load<T>(m, z + j))); }); \
+  }                                                                                                                 \
+  API void fma_##T##_scalar(const T* x, const T* y, const T* z, T* out, int n) {                                    \
+    for (int i = 0; i < n; i++) out[i] = tile::fma(x[i], y[i], z[i]);                                               \
+  }
+FMA(float, lanes<float>) FMA(bf16, HALF_LANES(bf16))
+// out[0..7]: the odd lanes of two vectors of 8, last first; bits: x seen as integers and back.
+API void rearrange(const float* x, float* out, int32_t* bits, float* back) {
+  auto a = load<float>(full<8>{}, x), b = load<float>(full<8>{}, x + 8);
+  store(full<8>{}, out, shuffle<15, 13, 11, 9, 7, 5, 3, 1>(a, b));
+  store(full<8>{}, bits, reinterpret<int32_t>(a));
+  store(full<8>{}, back, reinterpret<float>(reinterpret<uint32_t>(a)));
+  bits[8] = reinterpret<int32_t>(x[8]);
+}
+API void across(const float* x, const int32_t* y, float* out, int32_t* whole) {
+  auto a = load<float>(full<lanes<float>>{}, x);
+  auto b = load<int32_t>(full<lanes<int32_t>>{}, y);
+  out[0] = vector_reduce("sum", a);
+  out[1] = vector_reduce("max", a);
+  out[2] = vector_reduce("absmax", a);
+  whole[0] = vector_reduce("min", b);
+  whole[1] = vector_reduce("bitxor", b);
+  whole[2] = vector_reduce("prod", b);
+}

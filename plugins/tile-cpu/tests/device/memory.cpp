@@ -83,3 +83,8 @@ API int nested(int32_t* count) {
     parallel_for(8, 1, 1, 2, [&](int, int, int) { __atomic_fetch_add(count, 1, __ATOMIC_RELAXED); });
   });
 }
+API int asserts(int limit, const char** message) {
+  int code = parallel_for(10, 1, 1, 2, [&](int x, int, int) { check(x < limit, "x < limit"); });
+  *message = failed_check.load();
+  return code;
+}

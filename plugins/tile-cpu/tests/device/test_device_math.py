@@ -314,3 +314,52 @@ def test_masks_of_different_lane_sizes_combine(library):
     library.mixed(pointer(x), pointer(i), pointer(inside), pointer(chosen), 1003)
     wanted = (i >= 3) & (x < 0.5)
     assert np.array_equal(inside, wanted) and np.array_equal(chosen, np.where(wanted, x, np.float32(-1)))
+
+
+@pytest.mark.parametrize("divisor", [3.0, -7.1, 1e-3, 1.0000001, 1.9999999, 3e18, 1e30, 1e-30, 0.0, math.inf, math.nan])
+def test_division_by_one_divisor_rounds_as_the_machine_does(library, divisor):
+    rng = np.random.default_rng(3)
+    spread = np.exp2(rng.uniform(-35, 100, 200001)) * rng.choice([-1, 1], 200001)
+    x = np.concatenate([spread, rng.normal(0, 1, 200000), [0, -0.0, math.inf, -math.inf, math.nan, 3e38]]).astype(
+        np.float32
+    )
+    found = np.zeros_like(x)
+    library.divide_by_one(pointer(x), ctypes.c_float(divisor), pointer(found), len(x))
+    with np.errstate(all="ignore"):
+        wanted = x / np.float32(divisor)
+    bad = np.flatnonzero((found != wanted) & ~(np.isnan(found) & np.isnan(wanted)))
+    bad = bad[(np.abs(wanted[bad]) > 2.0**-100) | ~np.isfinite(wanted[bad])]
+    assert not len(bad), f"{x[bad[0]]!r} / {divisor} = {found[bad[0]]!r}, wanted {wanted[bad[0]]!r}"
+
+
+@pytest.mark.parametrize("form", ["", "_scalar"])
+@pytest.mark.parametrize("kind", ["float", "bf16"])
+def test_fma_rounds_once(library, kind, form):
+    rng = np.random.default_rng(4)
+    x, y = (rng.normal(0, 1, 20001).astype(TYPES[kind]) for _ in range(2))
+    z = -(x.astype(np.float64) * y.astype(np.float64) * (1 + rng.normal(0, 1e-7, 20001))).astype(TYPES[kind])
+    found = call(library, f"fma_{kind}{form}", x, y, z)
+    exact = x.astype(np.longdouble) * y.astype(np.longdouble) + z.astype(np.longdouble)
+    assert (ulp_error(found, exact) <= 0.5).all()
+
+
+def test_lanes_are_rearranged_and_reinterpreted(library):
+    x = np.random.default_rng(0).normal(0, 1, 16).astype(np.float32)
+    out, bits, back = np.zeros(8, np.float32), np.zeros(9, np.int32), np.zeros(8, np.float32)
+    library.rearrange(pointer(x), pointer(out), pointer(bits), pointer(back))
+    assert np.array_equal(out, x[15::-2]) and np.array_equal(bits, x[:9].view(np.int32)) and np.array_equal(back, x[:8])
+
+
+def test_a_vector_is_reduced_by_the_name_of_the_operation(library, march):
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(-9, 9, 16).astype(np.float32), rng.integers(1, 4, 16).astype(np.int32)
+    out, whole = np.zeros(3, np.float32), np.zeros(3, np.int32)
+    library.across(pointer(x), pointer(y), pointer(out), pointer(whole))
+    for n in (4, 8, 16):
+        wanted = (
+            [x[:n].sum(), x[:n].max(), np.abs(x[:n]).max()],
+            [y[:n].min(), np.bitwise_xor.reduce(y[:n]), y[:n].prod()],
+        )
+        if np.array_equal(out, wanted[0]) and np.array_equal(whole, wanted[1]):
+            return
+    raise AssertionError(f"no width explains {out} and {whole}")

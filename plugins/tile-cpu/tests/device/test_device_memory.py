@@ -172,3 +172,9 @@ class TestGrid:
         count = np.zeros(1, np.int32)
         assert build("memory.cpp", "native", *flags).nested(pointer(count)) == 0
         assert count[0] == 32
+
+    def test_a_failed_assertion_is_reported_by_its_launch_only(self, build, flags):
+        library = build("memory.cpp", "native", *flags)
+        message = ctypes.c_char_p()
+        assert library.asserts(9, ctypes.byref(message)) == 2 and message.value == b"x < limit"
+        assert library.asserts(10, ctypes.byref(message)) == 0 and message.value is None

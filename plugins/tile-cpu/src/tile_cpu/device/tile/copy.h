@@ -98,4 +98,10 @@ TILE_FN void copy_transposed(D* dst, int64_t dst_pitch, const S* src, int64_t sr
     for (I c = r < whole_rows ? whole_columns : 0; c < columns; c++) dst[c * dst_pitch + r] = convert<D>(src[r * src_pitch + c]);
 }
 
+// The same with extents known to the compiler.
+template <int ROWS, int COLUMNS, class D, class S>
+TILE_FN void copy_transpose(D* dst, int64_t dst_pitch, const S* src, int64_t src_pitch) {
+  copy_transposed(dst, dst_pitch, src, src_pitch, ROWS, COLUMNS);
+}
+
 }  // namespace tile

@@ -304,12 +304,6 @@ TILE_FN vec<T, N> nextafter(vec<T, N> a, vec<T, N> b) {
 TILE_BINARY_FORMS(nextafter)
 
 template <class T, std::enable_if_t<is_floating<T>, int> = 0>
-TILE_FN T fma(T a, T b, T c) {
-  if constexpr (is_half<T>) return T(std::fma(float(a), float(b), float(c)));
-  else return std::fma(a, b, c);
-}
-
-template <class T, std::enable_if_t<is_floating<T>, int> = 0>
 TILE_FN T ldexp(T x, int32_t e) {
   if constexpr (is_half<T>) return T(std::ldexp(double(float(x)), e));
   else return std::ldexp(x, e);
@@ -323,6 +317,23 @@ TILE_FN vec<T, N> ldexp(vec<T, N> x, vec<int32_t, N> e) {
 template <class T, int N>
 TILE_FN vec<T, N> ldexp(vec<T, N> x, int32_t e) {
   return ldexp(x, vec<int32_t, N>(e));
+}
+
+// a * b + c, rounded once.
+template <class T, std::enable_if_t<is_floating<T>, int> = 0>
+TILE_FN T fma(T a, T b, T c) {
+  if constexpr (is_half<T>) return T(std::fma(double(float(a)), double(float(b)), double(float(c))));
+  else return std::fma(a, b, c);
+}
+template <class T, int N>
+TILE_FN vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, N> c) {
+#if defined(__FMA__) || defined(__aarch64__)
+  // One expression, which -ffp-contract=fast turns into the machine's operation.
+  if constexpr (!is_half<T>) return vec<T, N>(typename vec<T, N>::raw(a.v * b.v + c.v));
+#endif
+  vec<T, N> r;
+  for (int i = 0; i < N; i++) r.set(i, fma(a[i], b[i], c[i]));
+  return r;
 }
 
 // ---- power ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,15 @@
 
 namespace tile {
 
-enum : int { success = 0, error_out_of_memory = 1 };
+enum : int { success = 0, error_out_of_memory = 1, error_check_failed = 2 };
+
+// The message of an assertion that failed in a kernel of this library; the launch that sees it reports it.
+static std::atomic<const char*> failed_check{nullptr};
+
+// An assertion of the kernel: the first failure of a launch is kept, the block goes on (there is nothing to unwind).
+TILE_FN void check(bool holds, const char* message) {
+  if (__builtin_expect(!holds, 0)) failed_check.store(message, std::memory_order_relaxed);
+}
 
 // One thread's block-local memory: grows, never shrinks, freed when the thread ends. SLOT keeps independent users apart.
 template <int SLOT>
@@ -140,12 +148,13 @@ TILE_FN bool in_parallel_region() {
 }
 
 // body(bx, by, bz) for every block of the grid, bx fastest; `threads` 0 is the default. Blocks are handed out in order, a few at a time,
-// so a slow core takes fewer. Serial for one block or inside another parallel region. Returns success or error_out_of_memory; in the
-// latter case no block has run on a thread without scratch, and the output is incomplete.
+// so a slow core takes fewer. Serial for one block or inside another parallel region. Returns success, error_out_of_memory
+// (no block has run on a thread without scratch, and the output is incomplete) or error_check_failed (failed_check has the message).
 template <class Body>
 static inline int parallel_for(int64_t gx, int64_t gy, int64_t gz, int threads, Body&& body, size_t arena_bytes = 0) {
   const int64_t total = gx * gy * gz;
   if (total <= 0) return success;
+  failed_check.store(nullptr, std::memory_order_relaxed);
   int64_t team = threads > 0 ? threads : default_threads();
   if (team > total) team = total;
   if (team > 1 && in_parallel_region()) team = 1;
@@ -184,7 +193,8 @@ static inline int parallel_for(int64_t gx, int64_t gy, int64_t gz, int threads, 
     ThreadPool::instance().run(worker, int(team));
 #endif
   }
-  return failed.load() ? error_out_of_memory : success;
+  if (failed.load()) return error_out_of_memory;
+  return failed_check.load() ? error_check_failed : success;
 }
 
 }  // namespace tile

@@ -39,6 +39,11 @@ struct op_max {
   template <class T, std::enable_if_t<is_scalar<T>, int> = 0>
   static TILE_INLINE T combine(T acc, T x) { return x > acc ? x : acc; }
 };
+// Of nothing but NaN the largest magnitude is 0, as of nothing at all.
+struct op_absmax : op_max {
+  template <class T>
+  static constexpr T identity() { return T(0); }
+};
 struct op_min {
   template <class T>
   static constexpr T identity() {
@@ -127,7 +132,7 @@ TILE_REDUCE(reduce_prod, op_prod, x)
 TILE_REDUCE(reduce_max, op_max, x)
 TILE_REDUCE(reduce_min, op_min, x)
 TILE_REDUCE(reduce_abssum, op_sum, abs(x))
-TILE_REDUCE(reduce_absmax, op_max, abs(x))
+TILE_REDUCE(reduce_absmax, op_absmax, abs(x))
 TILE_REDUCE(reduce_bitand, op_bitand, x)
 TILE_REDUCE(reduce_bitor, op_bitor, x)
 TILE_REDUCE(reduce_bitxor, op_bitxor, x)
@@ -140,6 +145,23 @@ TILE_FN bool reduce_any(const T* p, I n) {
 template <int W, class T, class I>
 TILE_FN bool reduce_all(const T* p, I n) {
   return reduce_lanes<W>(n, op_bitand{}, [=](auto m, I j) TILE_INLINE { return convert<uint8_t>(convert<bool>(load<T>(m, p + j))); }) & 1;
+}
+
+// All lanes of one vector combined; `kind` is a literal, so the choice is made at compile time.
+template <class T, int N>
+TILE_FN T vector_reduce(const char* kind, vec<T, N> x) {
+  auto is = [kind](const char* name) TILE_INLINE { return __builtin_strcmp(kind, name) == 0; };
+  if (is("max")) return horizontal<op_max>(x);
+  if (is("min")) return horizontal<op_min>(x);
+  if (is("absmax")) return horizontal<op_max>(abs(x));
+  if (is("abssum")) return horizontal<op_sum>(abs(x));
+  if (is("prod")) return horizontal<op_prod>(x);
+  if constexpr (!is_floating<T>) {
+    if (is("bitand") || is("all")) return horizontal<op_bitand>(x);
+    if (is("bitor") || is("any")) return horizontal<op_bitor>(x);
+    if (is("bitxor")) return horizontal<op_bitxor>(x);
+  }
+  return horizontal<op_sum>(x);
 }
 
 }  // namespace tile
