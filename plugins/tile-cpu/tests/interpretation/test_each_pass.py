@@ -9,13 +9,8 @@ import pytest
 
 import tile_cpu.reference  # noqa: F401  (the interpreter learns the CPU's intrinsics)
 from tile_core.errors import CompileError, TileWarning
-from tile_core.target import parse_target
 from tile_core.testing.passes import random_arguments, run_each_pass
 from tile_core.testing.programs import random_program, random_program_arguments
-from tile_core.transform import Options, PassContext
-from tile_cpu.pipeline import pipeline
-from tile_cpu.plugin import BACKEND
-from tile_cpu.target import resolve_target
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
@@ -28,10 +23,7 @@ def load(name):
 
 
 def check(function, arguments, mcpu="x86-64-v3", **limits):
-    target = resolve_target(parse_target(f"cpu -mcpu={mcpu}"))
-    context = PassContext(target, Options({}), backend=BACKEND)
-    passes = pipeline(target, Options({}))
-    checked = run_each_pass(function, passes, context, arguments, check_written=True, **limits)
+    checked = run_each_pass(function, arguments, f"cpu -mcpu={mcpu}", check_written=True, **limits)
     assert "VectorizeLoop" in checked
     return checked
 

@@ -15,9 +15,9 @@ from ..ir import Buffer, IRModule, PrimFunc, Var, as_shape, check_form, form_ind
 from ..ir.parser import parse, parse_stmt
 from ..ir.printer import stmt_text
 from ..ir.structural import first_mismatch
+from ..plugin import registry
 from ..target import parse_target
 from ..transform.base import Pass, PassContext
-from ..transform.manager import Pipeline
 from ..transform.options import Options
 from .compare import assert_close
 from .supply import random_array
@@ -99,10 +99,10 @@ def apply_pass(
 
 def run_each_pass(
     function: PrimFunc,
-    pipeline: Pipeline,
-    context: PassContext,
     inputs: Sequence[Any],
+    target: Any = "cpu",
     *,
+    options: dict[str, Any] | None = None,
     guarded_by: str = "LegalizeSafeMemoryAccess",
     unfinished: tuple[str, ...] = ("LowerTileOp",),
     reduction: int = 1,
@@ -112,8 +112,11 @@ def run_each_pass(
     """Interprets a function before a pipeline and after each pass up to form FLAT; all must give the same results.
 
     Args:
-        function: in the pipeline's first form.
+        function: in form TILE.
         inputs: an argument for each parameter; they are copied.
+        target: whose backend's pipeline is run, such as ``"cpu -mcpu=x86-64-v3"``. Intrinsics of the backend must have
+            a meaning in the interpreter (`register_effect`).
+        options: pass options.
         guarded_by: the pass after which accesses outside global buffers are faults.
         unfinished: passes after which the function means something only once the next one has run: LowerTileOp gives
             intrinsics physical tiles, ApplyLayouts the rest.
@@ -126,6 +129,9 @@ def run_each_pass(
     Raises:
         AssertionError: names the pass that changed the results, with the texts before and after.
     """
+    backend, resolved = registry.resolve_target(target)
+    chosen = Options(options)
+    pipeline = registry.pipeline(backend, resolved, chosen)
     expected = _results(function, inputs, {}, strict=False, check_written=check_written)
     sizes = _sizes(function, inputs)
     checked: list[str] = []
@@ -155,7 +161,7 @@ def run_each_pass(
         checked.append(pass_.name)
         last[0] = module
 
-    pipeline.run(last[0], context, observe=observe)
+    pipeline.run(last[0], PassContext(resolved, chosen, backend=backend), observe=observe)
     return checked
 
 
