@@ -146,6 +146,14 @@ def test_containment():
     assert not Layout((4, 8), (8, 8), lambda i, j: (i * 2, j)).contains(row_major((8, 8)))
 
 
+def test_one_element():
+    layout = swizzled((16, 64), "float16")
+    assert layout.at(3, 8) == (3, 16) and layout.at(0, 63) == (0, 63)
+    for outside in ((16, 0), (0, -1), (0,)):
+        with pytest.raises(CompileError, match="does not have"):
+            layout.at(*outside)
+
+
 def test_index_types_mix():
     from tile_core.dtypes import DType
     from tile_core.ir import Var

@@ -188,6 +188,22 @@ class Layout:
             )
         return apply_map(self.forward, indices)
 
+    def at(self, *indices: int) -> tuple[int, ...]:
+        """The indices in memory of one element, as numbers.
+
+        Raises:
+            CompileError: it is no element of the tile.
+        """
+        inside = len(indices) == len(self.domain) and all(0 <= i < e for i, e in zip(indices, self.domain))
+        if not inside:
+            raise CompileError(
+                "E-LAYOUT-INDEX",
+                "a layout is asked for an element that its tile does not have",
+                facts=[f"element {indices}, tile {self.domain}"],
+                help="give one index an axis, from 0 to below its extent",
+            )
+        return tuple(int(c[indices]) for c in self.coordinates())
+
     def offset(self, indices: Sequence[Any]) -> Expr:
         """The row-major offset in the image of the element at `indices`."""
         return flat_index(self.physical(indices), self.image)
