@@ -1,6 +1,16 @@
 """Printers: IR to source text."""
 
 from .c_like import CPrinter
+from .cpp_like import CppPrinter, element_count, is_one, is_zero
 from .host_c import HostCPrinter, abi_prelude, print_host
 
-__all__ = ["CPrinter", "HostCPrinter", "abi_prelude", "print_host"]
+__all__ = [
+    "CPrinter",
+    "CppPrinter",
+    "HostCPrinter",
+    "abi_prelude",
+    "element_count",
+    "is_one",
+    "is_zero",
+    "print_host",
+]

@@ -25,23 +25,35 @@ def abi_prelude() -> str:
     return (Path(__file__).parent / "tile_abi.h").read_text(encoding="utf-8")
 
 
-def print_host(function: PrimFunc, launch: Callable[[CPrinter, Call], str]) -> str:
+def print_host(function: PrimFunc, launch: Callable[[Any, Call], str], device: str = "(DLDevice){kDLCPU, 0}") -> str:
     """The exported stub of a packed host function as C text, without the prelude.
+
+    `device` is the C expression for where outputs are allocated when no argument is a tensor.
 
     `launch(printer, call)` prints one ``host.launch`` as a C expression of type int: 0 for success, else -1 with the
     error raised.
     """
-    return HostCPrinter(launch).function(function)
+    return HostCPrinter(launch, device).function(function)
 
 
 class HostCPrinter(CPrinter):
     """Prints host functions; one instance prints one function."""
 
-    def __init__(self, launch: Callable[[CPrinter, Call], str]) -> None:
+    def __init__(self, launch: Callable[[Any, Call], str], device: str = "(DLDevice){kDLCPU, 0}") -> None:
         super().__init__()
         self.launch = launch
+        self.device = device
         self.kernel = ""
         self.outputs: list[str] = []
+        self.tensors: list[str] = []
+
+    def device_id(self) -> str:
+        """The number of the device that the tensors are on, as a C expression: the first given tensor's, -1 without
+        one."""
+        text = "-1"
+        for tensor in reversed(self.tensors):
+            text = f"({tensor} ? {tensor}->device.device_id : {text})"
+        return text
 
     def function(self, function: PrimFunc) -> str:
         """The stub's text."""
@@ -66,6 +78,7 @@ class HostCPrinter(CPrinter):
         call = node.value
         if isinstance(call, Call) and call.op == "host.arg_tensor":
             self.line(f"DLTensor* {self.name(node.var)} = tile_tensor(&args[{self._int(call.args[0])}]);", node.span)
+            self.tensors.append(self.name(node.var))
         elif isinstance(call, Call) and call.op == "host.alloc_output":
             self._allocate_output(node.var, call)
         else:
@@ -110,7 +123,7 @@ class HostCPrinter(CPrinter):
     def _allocate_output(self, var: Var, call: Call) -> None:
         position, like, word, *shape = call.args
         index, code = self._int(position), self._int(word)
-        device = "(DLDevice){kDLCPU, 0}" if isinstance(like, IntImm) else f"{self.expr(like)}->device"
+        device = self.device if isinstance(like, IntImm) else f"{self.expr(like)}->device"
         extents = self.fresh(f"{var.name}_shape")
         self.line(f"int64_t {extents}[{max(1, len(shape))}] = {{{', '.join(self.expr(s) for s in shape) or '0'}}};")
         dtype = f"(DLDataType){{{code & 255}, {code >> 8 & 255}, {code >> 16}}}"
@@ -120,6 +133,7 @@ class HostCPrinter(CPrinter):
         )
         self.outputs.append(f"outputs[{index}]")
         self.line(f"DLTensor* {self.name(var)} = tile_tensor_of(outputs[{index}]);")
+        self.tensors.append(self.name(var))
 
     def _fail(self) -> str:
         release = " ".join(f"TVMFFIObjectDecRef({o});" for o in self.outputs)

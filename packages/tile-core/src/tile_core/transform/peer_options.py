@@ -107,3 +107,6 @@ INERT_KEYS = tuple(key for key in PEER_KEYS if key not in _READ_BY_CORE)
 _rows: Sequence[tuple[Any, ...]] = list(_OPTIONS)
 for _row in _rows:
     declare_option(*_row)
+
+# This project's own, which must be known before its backend is loaded.
+declare_option("tl.cuda_compiler", "nvrtc", str, "what compiles CUDA source: nvrtc or nvcc", _one_of("nvrtc", "nvcc"))

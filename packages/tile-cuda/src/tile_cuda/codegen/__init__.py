@@ -1,17 +1,6 @@
-"""CUDA source from device functions: not in this version, which says so."""
+"""CUDA source for device functions, C source for the host stub that launches them."""
 
-from __future__ import annotations
+from .cuda import CudaKernelPrinter
+from .unit import LINES, generate, generate_kernels
 
-from typing import NoReturn
-
-from tile_core.ir import IRModule
-from tile_core.target import Target
-
-from ..unsupported import unsupported
-
-__all__ = ["generate"]
-
-
-def generate(module: IRModule, target: Target) -> NoReturn:
-    """Raises PluginError E-CUDA-CODEGEN."""
-    raise unsupported(target)
+__all__ = ["LINES", "CudaKernelPrinter", "generate", "generate_kernels"]

@@ -1,0 +1,164 @@
+"""CppPrinter: IR as C++ over a namespace ``tile`` of device functions.
+
+Operators whose meaning differs from C++'s are functions of that namespace, taking scalars and vectors alike: minimum,
+maximum, floordiv, floormod, truncdiv, truncmod, shift_left, shift_right, convert, reinterpret, select. Integers
+narrower than 32 bits wrap after every operation, where C++ would widen them.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import DType
+from ..errors import InternalError
+from ..ir import (
+    BINARY_OPERATORS,
+    AccessPtr,
+    Assert,
+    Binary,
+    Bind,
+    Buffer,
+    Call,
+    Cast,
+    Evaluate,
+    Expr,
+    IntImm,
+    Let,
+    StringImm,
+    Unary,
+)
+from .c_like import CPrinter
+
+__all__ = ["CppPrinter", "element_count", "is_one", "is_zero"]
+
+_FUNCTIONS = {
+    "min": "minimum",
+    "max": "maximum",
+    "floordiv": "floordiv",
+    "floormod": "floormod",
+    "truncdiv": "truncdiv",
+    "truncmod": "truncmod",
+    "shl": "shift_left",
+    "shr": "shift_right",
+}
+
+
+class CppPrinter(CPrinter):
+    """Adds pointers, operators and conversions; vectors in memory are the backend's."""
+
+    def vector_type(self, dtype: DType) -> str:
+        return "auto"
+
+    # Pointers.
+
+    def pointer(self, buffer: Buffer) -> str:
+        """The address of a buffer's first element; a view prints as a cast of what it views."""
+        if buffer.data is None or buffer in self._names:
+            return self.name(buffer)
+        base = self.pointer(buffer.data)
+        if buffer.offset is not None and not is_zero(buffer.offset):
+            base = f"({base} + {self.expr(buffer.offset)})"
+        return base if buffer.data.dtype is buffer.dtype else f"(({self.type_name(buffer.dtype)}*){base})"
+
+    def address(self, buffer: Buffer, index: Expr) -> str:
+        """The address of an element."""
+        base = self.pointer(buffer)
+        return base if is_zero(index) else f"{base} + {self.expr(index)}"
+
+    def expr_AccessPtr(self, node: AccessPtr) -> str:
+        return f"({self.address(node.buffer, node.indices[0])})"
+
+    # Operators.
+
+    def expr_Let(self, node: Let) -> str:
+        # A lambda keeps the value inside the expression, so that the untaken side of a ternary is not evaluated.
+        ctype = "auto" if node.var.dtype.lanes > 1 else self.type_name(node.var.dtype)
+        value, name = self.expr(node.value), self.name(node.var)
+        return f"[&]({ctype} {name}) {{ return {self.expr(node.body)}; }}({value})"
+
+    def expr_IntImm(self, node: IntImm) -> str:
+        # A literal's suffix names `long long`, which is not int64_t everywhere, and templates see the difference.
+        text = super().expr_IntImm(node)
+        return f"{self.type_name(node.dtype)}({text})" if node.dtype.bits == 64 and node.dtype.is_int else text
+
+    def _is_infix(self, node: Binary) -> bool:
+        if node.op in ("shl", "shr") or (node.dtype.lanes > 1 and node.op in ("and", "or")):
+            return False
+        if _is_narrow(node.dtype):
+            return False
+        return super()._is_infix(node)
+
+    def binary_call(self, node: Binary) -> str:
+        if node.op in ("floordiv", "floormod") and node.dtype.lanes == 1 and not _is_narrow(node.dtype):
+            power = _power_of_two(node.b)
+            if power is not None:
+                # An arithmetic shift rounds to minus infinity, as floordiv does.
+                a = self.expr(node.a)
+                return f"({a} >> {power})" if node.op == "floordiv" else f"({a} & {(1 << power) - 1})"
+        a, b = self.expr(node.a), self.expr(node.b)
+        if node.op in ("and", "or"):
+            return f"({a} {'&' if node.op == 'and' else '|'} {b})"
+        name = _FUNCTIONS.get(node.op)
+        text = f"tile::{name}({a}, {b})" if name else f"({a} {BINARY_OPERATORS[node.op][0]} {b})"
+        return f"({self.type_name(node.dtype)}){text}" if _is_narrow(node.dtype) else text
+
+    def expr_Unary(self, node: Unary) -> str:
+        text = super().expr_Unary(node)
+        return f"({self.type_name(node.dtype)}){text}" if _is_narrow(node.dtype) else text
+
+    def expr_Cast(self, node: Cast) -> str:
+        return f"tile::convert<{self.type_name(node.dtype.scalar)}>({self.expr(node.value)})"
+
+    def intrinsic(self, node: Call) -> str:
+        name = node.op.rpartition(".")[2]
+        return f"tile::{name}({', '.join(self.expr(a) for a in node.args)})"
+
+    def call_reinterpret(self, node: Call) -> str:
+        return f"tile::reinterpret<{self.type_name(node.dtype.scalar)}>({self.expr(node.args[0])})"
+
+    # Statements.
+
+    def print_Bind(self, node: Bind) -> None:
+        value = self.expr(node.value)
+        self.line(f"const {self.type_name(node.var.dtype)} {self.name(node.var)} = {value};", node.span)
+
+    def print_Assert(self, node: Assert) -> None:
+        self.line(f"tile::check({self.expr(node.condition)}, {self.expr(StringImm(node.message))});", node.span)
+
+    def print_Evaluate(self, node: Evaluate) -> None:
+        if isinstance(node.value, Call):
+            self.line(f"{self.expr(node.value)};", node.span)
+
+
+def element_count(buffer: Buffer) -> int:
+    """Elements of an on-chip buffer.
+
+    Raises:
+        InternalError: its size is no constant.
+    """
+    shape = buffer.static_shape()
+    if shape is None:
+        raise InternalError("E-INTERNAL", f"block-local buffer {buffer.name} has no constant size", span=buffer.span)
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def is_zero(node: Expr) -> bool:
+    """Whether an expression is the constant 0."""
+    return isinstance(node, IntImm) and node.value == 0
+
+
+def is_one(node: Expr) -> bool:
+    """Whether an expression is the constant 1."""
+    return isinstance(node, IntImm) and node.value == 1
+
+
+def _power_of_two(node: Expr) -> int | None:
+    """n when the expression is the constant 2^n of an integer type."""
+    if not isinstance(node, IntImm) or not node.dtype.is_int or node.value <= 0 or node.value & (node.value - 1):
+        return None
+    return node.value.bit_length() - 1
+
+
+def _is_narrow(dtype: DType) -> bool:
+    return dtype.is_int and dtype.bits < 32 and dtype.lanes == 1

@@ -1,0 +1,1653 @@
+// Written from the device function table by `python -m tile_cuda.device`: edit the table or the parts.
+#pragma once
+// What the parts below need of a device compile. NVRTC comes without the standard headers: the fixed-width types are named here.
+#define TILE_ARCH (__CUDA_ARCH__ / 10)
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#define INT32_MIN (-2147483647 - 1)
+#define INT64_MIN (-9223372036854775807LL - 1)
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#else
+#include <cmath>
+#include <cstdint>
+#endif
+
+#define TILE_FN static __device__ __forceinline__
+#define TILE_MEMBER __device__ __forceinline__
+#define TILE_UNROLL _Pragma("unroll")
+
+// A synchronisation call's place in the source: only the emulator looks at it.
+#define TILE_SYNC(ordinal) (tile::site())
+#define TILE_SHARED(name, bytes) extern __shared__ __align__(1024) unsigned char name[]
+#define TILE_LOCAL(type, name, count) alignas(16) type name[count]
+
+namespace tile {
+struct site {};
+typedef uint4 word16;
+typedef unsigned long long word8;
+typedef unsigned int word4;
+typedef unsigned short word2;
+TILE_FN void check_alignment(const void*, int) {}
+[[noreturn]] TILE_FN void trap(const char*) {
+  __trap();
+  __builtin_unreachable();
+}
+}  // namespace tile
+// Scalar types: fp16, bf16, e4m3 and e5m2 as structs of their bits, so that one text serves NVRTC without any header and g++. Arithmetic
+// on them goes through fp32 and rounds once, which for one operation is what the hardware's own instructions give.
+namespace tile {
+
+template <class A, class B> constexpr bool same = false;
+template <class A> constexpr bool same<A, A> = true;
+
+template <class To, class From>
+TILE_FN To bit_cast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast between types of one size");
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+template <class T>
+TILE_FN bool same_bits(const T& a, const T& b) {
+  if constexpr (sizeof(T) == 8) return bit_cast<uint64_t>(a) == bit_cast<uint64_t>(b);
+  else if constexpr (sizeof(T) == 4) return bit_cast<uint32_t>(a) == bit_cast<uint32_t>(b);
+  else if constexpr (sizeof(T) == 2) return bit_cast<uint16_t>(a) == bit_cast<uint16_t>(b);
+  else return bit_cast<uint8_t>(a) == bit_cast<uint8_t>(b);
+}
+
+// fp64 → fp32 rounded to odd: a second rounding to fewer bits then gives the correctly rounded result.
+TILE_FN float round_to_odd(double x) {
+  float f = float(x);
+  if (double(f) == x || x != x) return f;
+  uint32_t u = bit_cast<uint32_t>(f);
+  if (u & 1u) return f;
+  bool above = (double(f) > x) == (x > 0);
+  return bit_cast<float>(above ? u - 1u : u + 1u);
+}
+
+TILE_FN uint16_t bf16_bits(float x) {
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 80
+  uint16_t h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+#else
+  uint32_t u = bit_cast<uint32_t>(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return uint16_t(0x7fffu);
+  return uint16_t((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+#endif
+}
+TILE_FN float bf16_value(uint16_t bits) { return bit_cast<float>(uint32_t(bits) << 16); }
+
+TILE_FN uint16_t fp16_bits(float x) {
+#ifndef TILE_EMULATE
+  uint16_t h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+#else
+  uint32_t u = bit_cast<uint32_t>(x);
+  uint16_t sign = uint16_t((u >> 16) & 0x8000u);
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return uint16_t(0x7fffu);
+  if (u >= 0x477ff000u) return uint16_t(sign | 0x7c00u);  // 65520 and above round to infinity
+  if (u < 0x38800000u) {
+    // Below 2^-14: adding 0.5 lets the fp32 adder round at the weight of an fp16 subnormal, 2^-24.
+    return uint16_t(sign | (bit_cast<uint32_t>(bit_cast<float>(u) + 0.5f) - 0x3f000000u));
+  }
+  u += 0xc8000fffu + ((u >> 13) & 1u);
+  return uint16_t(sign | (u >> 13));
+#endif
+}
+TILE_FN float fp16_value(uint16_t bits) {
+#ifndef TILE_EMULATE
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits));
+  return f;
+#else
+  uint32_t sign = uint32_t(bits & 0x8000u) << 16, u = uint32_t(bits & 0x7fffu) << 13;
+  if (u >= 0x0f800000u) return bit_cast<float>(sign | (u + 0x70000000u) | (u > 0x0f800000u ? 0x400000u : 0u));
+  // Scaling by 2^112 moves the exponent's bias from 15 to 127 and normalises subnormals.
+  return bit_cast<float>(sign | bit_cast<uint32_t>(bit_cast<float>(u) * 0x1p112f));
+#endif
+}
+
+// fp32 → an 8-bit float with Mantissa bits and exponent bias Bias: nearest even; what is beyond Largest (bits) becomes Largest, as
+// cvt.rn.satfinite has it; NaN becomes 0x7f.
+template <int Mantissa, int Bias, int Largest>
+TILE_FN uint8_t float8_bits(float x) {
+  uint32_t u = bit_cast<uint32_t>(x);
+  uint32_t sign = (u >> 24) & 0x80u;
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return uint8_t(0x7fu);
+  constexpr int drop = 23 - Mantissa;
+  constexpr uint32_t smallest_normal = uint32_t(127 - Bias + 1) << 23;
+  uint32_t bits;
+  if (u < smallest_normal) {
+    // The fp32 adder rounds at the weight of the last subnormal bit.
+    constexpr uint32_t magic = uint32_t(127 - Bias + 1 + drop) << 23;
+    bits = bit_cast<uint32_t>(bit_cast<float>(u) + bit_cast<float>(magic)) - magic;
+  } else {
+    u += (1u << (drop - 1)) - 1 + ((u >> drop) & 1u);
+    bits = (u >> drop) - (uint32_t(127 - Bias) << Mantissa);
+  }
+  return uint8_t(sign | (bits > Largest ? Largest : bits));
+}
+TILE_FN uint8_t e4m3_bits(float x) {
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 89
+  uint16_t h;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x));
+  return uint8_t(h);
+#else
+  return float8_bits<3, 7, 0x7e>(x);
+#endif
+}
+TILE_FN uint8_t e5m2_bits(float x) {
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 89
+  uint16_t h;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x));
+  return uint8_t(h);
+#else
+  return float8_bits<2, 15, 0x7b>(x);
+#endif
+}
+// e5m2 is fp16 without its low byte; e4m3 is moved there by one place and scaled, exactly.
+TILE_FN float e5m2_value(uint8_t bits) { return fp16_value(uint16_t(bits << 8)); }
+TILE_FN float e4m3_value(uint8_t bits) {
+  if ((bits & 0x7fu) == 0x7fu) return bit_cast<float>(0x7fffffffu);
+  return fp16_value(uint16_t((bits & 0x80u) << 8 | (bits & 0x7fu) << 7)) * 256.0f;
+}
+
+#define TILE_SMALL_FLOAT(NAME, STORAGE)                                   \
+  struct NAME {                                                           \
+    STORAGE bits;                                                         \
+    NAME() = default;                                                     \
+    TILE_MEMBER explicit NAME(float x) : bits(NAME##_bits(x)) {}          \
+    TILE_MEMBER explicit NAME(double x) : NAME(round_to_odd(x)) {}        \
+    template <class Integer>                                              \
+    TILE_MEMBER explicit NAME(Integer x) : NAME(float(x)) {}              \
+    TILE_MEMBER operator float() const { return NAME##_value(bits); }     \
+  };                                                                      \
+  TILE_FN NAME operator+(NAME a, NAME b) { return NAME(float(a) + float(b)); } \
+  TILE_FN NAME operator-(NAME a, NAME b) { return NAME(float(a) - float(b)); } \
+  TILE_FN NAME operator*(NAME a, NAME b) { return NAME(float(a) * float(b)); } \
+  TILE_FN NAME operator/(NAME a, NAME b) { return NAME(float(a) / float(b)); } \
+  TILE_FN NAME operator-(NAME a) { return NAME(-float(a)); }
+TILE_SMALL_FLOAT(fp16, uint16_t)
+TILE_SMALL_FLOAT(bf16, uint16_t)
+TILE_SMALL_FLOAT(e4m3, uint8_t)
+TILE_SMALL_FLOAT(e5m2, uint8_t)
+#undef TILE_SMALL_FLOAT
+
+template <class T> constexpr bool is_small_float = same<T, fp16> || same<T, bf16> || same<T, e4m3> || same<T, e5m2>;
+template <class T> constexpr bool is_float = same<T, float> || same<T, double> || is_small_float<T>;
+template <class T> constexpr bool is_signed = is_float<T> || T(-1) < T(0);
+
+// fp32 rounded to the ten mantissa bits that tf32 matrix instructions read.
+TILE_FN float to_tf32(float x) {
+  // Nearest even by hand: cvt.rna rounds ties away from zero.
+  uint32_t u = bit_cast<uint32_t>(x);
+  if ((u & 0x7f800000u) == 0x7f800000u) return x;
+  return bit_cast<float>((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
+}
+
+// convert<To>(x): C rules; to bool is "not zero"; float → integer truncates.
+template <class To, class From>
+TILE_FN To convert(From x) {
+  if constexpr (same<To, From>) return x;
+  else if constexpr (same<To, bool>) return is_small_float<From> ? float(x) != 0.0f : x != From(0);
+  else if constexpr (is_small_float<From>) return To(float(x));
+  else return To(x);
+}
+
+}  // namespace tile
+// vec<T, N>: N values of one type, as vectorised loops of the kernel use them; a value in registers, moved to and from memory in accesses
+// of up to 16 bytes.
+namespace tile {
+
+template <class T, int N>
+struct vec {
+  T v[N];
+  TILE_MEMBER T& operator[](int i) { return v[i]; }
+  TILE_MEMBER T operator[](int i) const { return v[i]; }
+};
+
+template <class T, int N>
+TILE_FN vec<T, N> broadcast(T x) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = x;
+  return r;
+}
+// base, base + stride, …
+template <class T, int N>
+TILE_FN vec<T, N> iota(T base, T stride) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = T(base + T(i) * stride);
+  return r;
+}
+
+// ---- memory: load and store want the alignment of the whole vector (16 bytes when it is longer) ---------------------------------
+
+template <int Bytes> struct word_of;
+template <> struct word_of<1> { typedef unsigned char type; };
+template <> struct word_of<2> { typedef word2 type; };
+template <> struct word_of<4> { typedef word4 type; };
+template <> struct word_of<8> { typedef word8 type; };
+template <> struct word_of<16> { typedef word16 type; };
+
+template <class T, int N>
+TILE_FN vec<T, N> load(const T* p) {
+  constexpr int bytes = sizeof(T) * N, word = bytes < 16 ? bytes : 16;
+  static_assert(bytes % word == 0 && (word & (word - 1)) == 0, "a vector access is 1, 2, 4, 8 or a multiple of 16 bytes");
+  struct words { typename word_of<word>::type w[bytes / word]; } r;
+  check_alignment(p, word);
+  TILE_UNROLL
+  for (int i = 0; i < bytes / word; ++i) r.w[i] = ((const typename word_of<word>::type*)p)[i];
+  return bit_cast<vec<T, N>>(r);
+}
+template <class T, int N>
+TILE_FN void store(T* p, vec<T, N> x) {
+  constexpr int bytes = sizeof(T) * N, word = bytes < 16 ? bytes : 16;
+  static_assert(bytes % word == 0 && (word & (word - 1)) == 0, "a vector access is 1, 2, 4, 8 or a multiple of 16 bytes");
+  struct words { typename word_of<word>::type w[bytes / word]; };
+  words r = bit_cast<words>(x);
+  check_alignment(p, word);
+  TILE_UNROLL
+  for (int i = 0; i < bytes / word; ++i) ((typename word_of<word>::type*)p)[i] = r.w[i];
+}
+// All lanes or none; zeros for none.
+template <class T, int N>
+TILE_FN vec<T, N> load_if(bool predicate, const T* p) {
+  return predicate ? load<T, N>(p) : broadcast<T, N>(T(0));
+}
+template <class T, int N>
+TILE_FN void store_if(bool predicate, T* p, vec<T, N> x) {
+  if (predicate) store(p, x);
+}
+// Lane by lane: registers, strides, lanes that are off (they read as 0).
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather(const T* p, I stride) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = p[i * stride];
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter(T* p, I stride, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) p[i * stride] = x.v[i];
+}
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather_if(vec<bool, N> mask, const T* p, I stride) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[i * stride] : T(0);
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter_if(vec<bool, N> mask, T* p, I stride, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i)
+    if (mask.v[i]) p[i * stride] = x.v[i];
+}
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather_at(const T* p, vec<I, N> index) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = p[index.v[i]];
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter_at(T* p, vec<I, N> index, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) p[index.v[i]] = x.v[i];
+}
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather_at_if(vec<bool, N> mask, const T* p, vec<I, N> index) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[index.v[i]] : T(0);
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter_at_if(vec<bool, N> mask, T* p, vec<I, N> index, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i)
+    if (mask.v[i]) p[index.v[i]] = x.v[i];
+}
+
+// ---- operators ------------------------------------------------------------------------------------------------------------------
+
+#define TILE_LANES(OPERATOR, RESULT)                                 \
+  template <class T, int N>                                          \
+  TILE_FN vec<RESULT, N> operator OPERATOR(vec<T, N> a, vec<T, N> b) { \
+    vec<RESULT, N> r;                                                \
+    TILE_UNROLL                                                      \
+    for (int i = 0; i < N; ++i) r.v[i] = RESULT(a.v[i] OPERATOR b.v[i]); \
+    return r;                                                        \
+  }
+TILE_LANES(+, T)
+TILE_LANES(-, T)
+TILE_LANES(*, T)
+TILE_LANES(/, T)
+TILE_LANES(&, T)
+TILE_LANES(|, T)
+TILE_LANES(^, T)
+TILE_LANES(==, bool)
+TILE_LANES(!=, bool)
+TILE_LANES(<, bool)
+TILE_LANES(<=, bool)
+TILE_LANES(>, bool)
+TILE_LANES(>=, bool)
+#undef TILE_LANES
+
+#define TILE_LANES(OPERATOR)                                \
+  template <class T, int N>                                 \
+  TILE_FN vec<T, N> operator OPERATOR(vec<T, N> a) {        \
+    vec<T, N> r;                                            \
+    TILE_UNROLL                                             \
+    for (int i = 0; i < N; ++i) r.v[i] = T(OPERATOR a.v[i]); \
+    return r;                                               \
+  }
+TILE_LANES(-)
+TILE_LANES(~)
+TILE_LANES(!)
+#undef TILE_LANES
+
+template <class T>
+TILE_FN T select(bool condition, T a, T b) {
+  return condition ? a : b;
+}
+template <class T, int N>
+TILE_FN vec<T, N> select(vec<bool, N> condition, vec<T, N> a, vec<T, N> b) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = condition.v[i] ? a.v[i] : b.v[i];
+  return r;
+}
+
+// Two floats at once where the machine has an instruction for it; the first goes to the low half.
+template <class To>
+TILE_FN vec<To, 2> convert_pair(float low, float high) {
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 80
+  if constexpr (same<To, fp16>) {
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return bit_cast<vec<To, 2>>(r);
+  }
+  if constexpr (same<To, bf16>) {
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return bit_cast<vec<To, 2>>(r);
+  }
+#endif
+  return vec<To, 2>{To(low), To(high)};
+}
+template <class To, class From, int N>
+TILE_FN vec<To, N> convert(vec<From, N> x) {
+  vec<To, N> r;
+  if constexpr (N % 2 == 0 && same<From, float> && (same<To, fp16> || same<To, bf16>)) {
+    TILE_UNROLL
+    for (int i = 0; i < N; i += 2) {
+      vec<To, 2> pair = convert_pair<To>(x.v[i], x.v[i + 1]);
+      r.v[i] = pair.v[0];
+      r.v[i + 1] = pair.v[1];
+    }
+  } else {
+    TILE_UNROLL
+    for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x.v[i]);
+  }
+  return r;
+}
+template <class To, class From>
+TILE_FN To reinterpret(From x) {
+  return bit_cast<To>(x);
+}
+template <class To, class From, int N>
+TILE_FN vec<To, N> reinterpret(vec<From, N> x) {
+  return bit_cast<vec<To, N>>(x);
+}
+
+// Scalars and vectors end to end, then a choice of lanes.
+template <class T, int A, int B>
+TILE_FN vec<T, A + B> join(vec<T, A> a, vec<T, B> b) {
+  vec<T, A + B> r;
+  TILE_UNROLL
+  for (int i = 0; i < A; ++i) r.v[i] = a.v[i];
+  TILE_UNROLL
+  for (int i = 0; i < B; ++i) r.v[A + i] = b.v[i];
+  return r;
+}
+template <int... Index, class T, int N>
+TILE_FN vec<T, sizeof...(Index)> shuffle(vec<T, N> x) {
+  return vec<T, sizeof...(Index)>{x.v[Index]...};
+}
+
+}  // namespace tile
+// Functions that expressions call, by one name for scalars and vectors. fp16, bf16 and fp8 go through fp32 and round once.
+// maximum/minimum give the number when the other operand is NaN; floordiv/floormod follow Python, truncdiv/truncmod follow C; an
+// integer division by zero gives 0.
+namespace tile {
+
+#define TILE_LANES1(NAME)                          \
+  template <class T, int N>                        \
+  TILE_FN auto NAME(vec<T, N> x) {                 \
+    vec<decltype(NAME(x.v[0])), N> r;              \
+    TILE_UNROLL                                    \
+    for (int i = 0; i < N; ++i) r.v[i] = NAME(x.v[i]); \
+    return r;                                      \
+  }
+#define TILE_LANES2(NAME)                                  \
+  template <class T, class U, int N>                       \
+  TILE_FN vec<T, N> NAME(vec<T, N> a, vec<U, N> b) {       \
+    vec<T, N> r;                                           \
+    TILE_UNROLL                                            \
+    for (int i = 0; i < N; ++i) r.v[i] = NAME(a.v[i], b.v[i]); \
+    return r;                                              \
+  }
+
+// ---- functions of floats --------------------------------------------------------------------------------------------------------
+
+namespace scalar {
+TILE_FN float rsqrt(float x) {
+#ifndef TILE_EMULATE
+  return ::rsqrtf(x);
+#else
+  return 1.0f / ::sqrtf(x);
+#endif
+}
+TILE_FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+TILE_FN float exp10(float x) {
+#ifndef TILE_EMULATE
+  return ::exp10f(x);
+#else
+  return ::powf(10.0f, x);
+#endif
+}
+TILE_FN double exp10(double x) { return ::pow(10.0, x); }
+TILE_FN float sigmoid(float x) { return 1.0f / (1.0f + ::expf(-x)); }
+TILE_FN double sigmoid(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+}  // namespace scalar
+
+#define TILE_MATH1(NAME, F32, F64)                              \
+  template <class T>                                            \
+  TILE_FN T NAME(T x) {                                         \
+    if constexpr (same<T, double>) return F64(x);               \
+    else if constexpr (is_float<T>) return T(F32(float(x)));    \
+    else return T(F64(double(x)));                              \
+  }                                                             \
+  TILE_LANES1(NAME)
+TILE_MATH1(exp, ::expf, ::exp)
+TILE_MATH1(exp2, ::exp2f, ::exp2)
+TILE_MATH1(exp10, scalar::exp10, scalar::exp10)
+TILE_MATH1(log, ::logf, ::log)
+TILE_MATH1(log2, ::log2f, ::log2)
+TILE_MATH1(log10, ::log10f, ::log10)
+TILE_MATH1(log1p, ::log1pf, ::log1p)
+TILE_MATH1(sqrt, ::sqrtf, ::sqrt)
+TILE_MATH1(rsqrt, scalar::rsqrt, scalar::rsqrt)
+TILE_MATH1(sin, ::sinf, ::sin)
+TILE_MATH1(cos, ::cosf, ::cos)
+TILE_MATH1(tan, ::tanf, ::tan)
+TILE_MATH1(asin, ::asinf, ::asin)
+TILE_MATH1(acos, ::acosf, ::acos)
+TILE_MATH1(atan, ::atanf, ::atan)
+TILE_MATH1(sinh, ::sinhf, ::sinh)
+TILE_MATH1(cosh, ::coshf, ::cosh)
+TILE_MATH1(tanh, ::tanhf, ::tanh)
+TILE_MATH1(asinh, ::asinhf, ::asinh)
+TILE_MATH1(acosh, ::acoshf, ::acosh)
+TILE_MATH1(atanh, ::atanhf, ::atanh)
+TILE_MATH1(erf, ::erff, ::erf)
+TILE_MATH1(sigmoid, scalar::sigmoid, scalar::sigmoid)
+#undef TILE_MATH1
+
+// Rounding leaves integers alone.
+#define TILE_ROUND(NAME, F32, F64)                              \
+  template <class T>                                            \
+  TILE_FN T NAME(T x) {                                         \
+    if constexpr (same<T, double>) return F64(x);               \
+    else if constexpr (is_float<T>) return T(F32(float(x)));    \
+    else return x;                                              \
+  }                                                             \
+  TILE_LANES1(NAME)
+TILE_ROUND(floor, ::floorf, ::floor)
+TILE_ROUND(ceil, ::ceilf, ::ceil)
+TILE_ROUND(trunc, ::truncf, ::trunc)
+TILE_ROUND(round, ::rintf, ::rint)  // ties to even, as Python and torch
+TILE_ROUND(nearbyint, ::rintf, ::rint)
+#undef TILE_ROUND
+
+#define TILE_MATH2(NAME, F32, F64)                                             \
+  template <class T>                                                           \
+  TILE_FN T NAME(T a, T b) {                                                   \
+    if constexpr (same<T, double>) return F64(a, b);                           \
+    else if constexpr (is_float<T>) return T(F32(float(a), float(b)));         \
+    else return T(F64(double(a), double(b)));                                  \
+  }                                                                            \
+  TILE_LANES2(NAME)
+TILE_MATH2(pow, ::powf, ::pow)
+TILE_MATH2(fmod, ::fmodf, ::fmod)
+TILE_MATH2(atan2, ::atan2f, ::atan2)
+TILE_MATH2(hypot, ::hypotf, ::hypot)
+TILE_MATH2(copysign, ::copysignf, ::copysign)
+#undef TILE_MATH2
+
+// The next value of the type itself: its bits, counted up or down.
+template <class T, class Bits>
+TILE_FN T next_bits(T a, T b) {
+  if (a != a || b != b) return T(a + b);
+  if (a == b) return b;
+  Bits u = bit_cast<Bits>(a);
+  constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
+  if ((u & Bits(~sign)) == 0) return bit_cast<T>(Bits(b > a ? 1 : Bits(sign | 1)));
+  bool away = (a < b) == ((u & sign) == 0);
+  return bit_cast<T>(Bits(away ? u + 1 : u - 1));
+}
+template <class T>
+TILE_FN T nextafter(T a, T b) {
+  if constexpr (sizeof(T) == 8) return next_bits<T, uint64_t>(a, b);
+  else if constexpr (sizeof(T) == 4) return next_bits<T, uint32_t>(a, b);
+  else if constexpr (sizeof(T) == 2) return next_bits<T, uint16_t>(a, b);
+  else return next_bits<T, uint8_t>(a, b);
+}
+TILE_LANES2(nextafter)
+
+template <class T>
+TILE_FN T fma(T a, T b, T c) {
+  if constexpr (same<T, double>) return ::fma(a, b, c);
+  else if constexpr (is_float<T>) return T(::fmaf(float(a), float(b), float(c)));
+  else return T(a * b + c);
+}
+template <class T, int N>
+TILE_FN vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, N> c) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+template <class T, class I>
+TILE_FN T ldexp(T x, I n) {
+  if constexpr (same<T, double>) return ::ldexp(x, int(n));
+  else if constexpr (same<T, float>) return ::ldexpf(x, int(n));
+  else return T(::ldexp(double(float(x)), int(n)));
+}
+TILE_LANES2(ldexp)
+
+// ---- sign, classification, extremes ---------------------------------------------------------------------------------------------
+
+template <class T>
+TILE_FN T abs(T x) {
+  if constexpr (same<T, double>) return ::fabs(x);
+  else if constexpr (is_float<T>) return T(::fabsf(float(x)));
+  else if constexpr (is_signed<T>) return x < T(0) ? T(T(0) - x) : x;
+  else return x;
+}
+TILE_LANES1(abs)
+template <class T>
+TILE_FN bool isnan(T x) {
+  if constexpr (is_small_float<T>) return isnan(float(x));
+  else return x != x;
+}
+TILE_LANES1(isnan)
+template <class T>
+TILE_FN bool isinf(T x) {
+  if constexpr (is_small_float<T>) return isinf(float(x));
+  else if constexpr (is_float<T>) return abs(x) == T(INFINITY);
+  else return false;
+}
+TILE_LANES1(isinf)
+template <class T>
+TILE_FN bool isfinite(T x) {
+  if constexpr (is_small_float<T>) return isfinite(float(x));
+  else if constexpr (is_float<T>) return abs(x) < T(INFINITY);
+  else return true;
+}
+TILE_LANES1(isfinite)
+template <class T>
+TILE_FN T maximum(T a, T b) {
+  if constexpr (same<T, float>) return ::fmaxf(a, b);
+  else if constexpr (same<T, double>) return ::fmax(a, b);
+  else if constexpr (is_float<T>) return T(::fmaxf(float(a), float(b)));
+  else return a > b ? a : b;
+}
+TILE_LANES2(maximum)
+template <class T>
+TILE_FN T minimum(T a, T b) {
+  if constexpr (same<T, float>) return ::fminf(a, b);
+  else if constexpr (same<T, double>) return ::fmin(a, b);
+  else if constexpr (is_float<T>) return T(::fminf(float(a), float(b)));
+  else return a < b ? a : b;
+}
+TILE_LANES2(minimum)
+
+// ---- integers -------------------------------------------------------------------------------------------------------------------
+
+template <class T>
+TILE_FN T truncmod(T a, T b) {
+  if constexpr (is_float<T>) return fmod(a, b);
+  else if constexpr (is_signed<T>) return b == T(0) || b == T(-1) ? T(0) : T(a % b);
+  else return b == T(0) ? T(0) : T(a % b);
+}
+TILE_LANES2(truncmod)
+template <class T>
+TILE_FN T truncdiv(T a, T b) {
+  if constexpr (is_float<T>) return trunc(T(a / b));
+  else if constexpr (is_signed<T>) return b == T(0) ? T(0) : b == T(-1) ? T(T(0) - a) : T(a / b);
+  else return b == T(0) ? T(0) : T(a / b);
+}
+TILE_LANES2(truncdiv)
+template <class T>
+TILE_FN T floormod(T a, T b) {
+  if constexpr (is_small_float<T>) return T(floormod(float(a), float(b)));
+  else {
+    T r = truncmod(a, b);
+    if constexpr (is_float<T>) {
+      if (r == T(0)) return copysign(T(0), b);
+    }
+    return r != T(0) && ((r < T(0)) != (b < T(0))) ? T(r + b) : r;
+  }
+}
+TILE_LANES2(floormod)
+template <class T>
+TILE_FN T floordiv(T a, T b) {
+  if constexpr (is_small_float<T>) return T(floordiv(float(a), float(b)));
+  else if constexpr (is_float<T>) {
+    if (b == T(0)) return a / b;
+    T r = fmod(a, b), q = (a - r) / b;
+    if (r != T(0) && ((r < T(0)) != (b < T(0)))) q -= T(1);
+    if (q == T(0)) return copysign(T(0), T(a / b));
+    // a - r is a multiple of b, so q is an integer but for the rounding of the division.
+    T whole = floor(q);
+    return q - whole > T(0.5) ? whole + T(1) : whole;
+  } else {
+    T q = truncdiv(a, b);
+    if constexpr (is_signed<T>) {
+      T r = truncmod(a, b);
+      return r != T(0) && ((r < T(0)) != (b < T(0))) ? T(q - T(1)) : q;
+    } else return q;
+  }
+}
+TILE_LANES2(floordiv)
+
+// Shifts by the width or more, or by less than 0, give 0 (the sign, for a right shift of a negative).
+template <class T, class S>
+TILE_FN T shift_left(T a, S b) {
+  return uint64_t(b) < 8 * sizeof(T) ? T(uint64_t(a) << b) : T(0);
+}
+TILE_LANES2(shift_left)
+template <class T, class S>
+TILE_FN T shift_right(T a, S b) {
+  if (uint64_t(b) < 8 * sizeof(T)) return T(a >> b);
+  return is_signed<T> && a < T(0) ? T(-1) : T(0);
+}
+TILE_LANES2(shift_right)
+
+template <class T>
+TILE_FN uint64_t unsigned_bits(T x) {
+  return uint64_t(x) & (~uint64_t(0) >> (64 - 8 * sizeof(T)));
+}
+template <class T>
+TILE_FN T popcount(T x) {
+#ifndef TILE_EMULATE
+  return T(__popcll(unsigned_bits(x)));
+#else
+  return T(__builtin_popcountll(unsigned_bits(x)));
+#endif
+}
+TILE_LANES1(popcount)
+// Leading zeros within the type's own width; the width for 0.
+template <class T>
+TILE_FN T clz(T x) {
+  uint64_t u = unsigned_bits(x);
+#ifndef TILE_EMULATE
+  return T(__clzll((long long)u) - int(64 - 8 * sizeof(T)));
+#else
+  return T((u == 0 ? 64 : __builtin_clzll(u)) - int(64 - 8 * sizeof(T)));
+#endif
+}
+TILE_LANES1(clz)
+
+#undef TILE_LANES1
+#undef TILE_LANES2
+
+// ---- operators as functions, for reductions and scans ---------------------------------------------------------------------------
+
+struct op_sum {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return T(a + b); }
+};
+struct op_prod {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return T(a * b); }
+};
+struct op_max {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return maximum(a, b); }
+};
+struct op_min {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return minimum(a, b); }
+};
+struct op_bitand {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return T(a & b); }
+};
+struct op_bitor {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return T(a | b); }
+};
+struct op_bitxor {
+  template <class T> TILE_MEMBER T operator()(T a, T b) const { return T(a ^ b); }
+};
+struct op_exchange {
+  template <class T> TILE_MEMBER T operator()(T, T b) const { return b; }
+};
+
+template <class Op, class T, int N>
+TILE_FN T vector_reduce(vec<T, N> x) {
+  if constexpr (is_small_float<T>) return T(vector_reduce<Op>(convert<float>(x)));
+  else {
+    T r = x.v[0];
+    TILE_UNROLL
+    for (int i = 1; i < N; ++i) r = Op()(r, x.v[i]);
+    return r;
+  }
+}
+
+TILE_FN void check(bool condition, const char* message) {
+  if (!condition) trap(message);
+}
+
+}  // namespace tile
+namespace tile {
+
+// all threads of the block meet
+TILE_FN void sync_threads(site where) {
+  __syncthreads();
+}
+
+// the lanes of the mask meet
+TILE_FN void sync_warp(site where, uint32_t mask = 0xffffffffu) {
+  __syncwarp(mask);
+}
+
+// `count` threads meet at barrier `id` (1 to 15; 0 is sync_threads)
+TILE_FN void bar_sync(site where, uint32_t id, uint32_t count) {
+  asm volatile("bar.sync %0, %1;" : : "r"(id), "r"(count) : "memory");
+}
+
+// arrives at barrier `id` without waiting
+TILE_FN void bar_arrive(site where, uint32_t id, uint32_t count) {
+  asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(count) : "memory");
+}
+
+// orders this thread's accesses as seen by the block
+TILE_FN void fence_block() {
+  __threadfence_block();
+}
+
+// orders this thread's accesses as seen by the device
+TILE_FN void fence_device() {
+  __threadfence();
+}
+
+// orders this thread's accesses as seen by the system
+TILE_FN void fence_system() {
+  __threadfence_system();
+}
+
+#if TILE_ARCH >= 80
+// starts a copy of 4, 8 or 16 bytes from global to shared memory; zeros when the predicate is false
+template <int Bytes>
+TILE_FN void cp_async(void* dst, const void* src, bool predicate = true) {
+  uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
+  int size = predicate ? Bytes : 0;
+  if constexpr (Bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(shared), "l"(src), "r"(size) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 : : "r"(shared), "l"(src), "n"(Bytes), "r"(size) : "memory");
+}
+#endif
+
+#if TILE_ARCH >= 80
+// closes this thread's group of copies
+TILE_FN void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+#endif
+
+#if TILE_ARCH >= 80
+// waits until at most `pending` of this thread's groups are unfinished
+template <int Pending>
+TILE_FN void cp_async_wait(site where) {
+  asm volatile("cp.async.wait_group %0;" : : "n"(Pending) : "memory");
+}
+#endif
+
+// loads 8x8 matrices of 16-bit elements from shared memory into the fragments of a warp
+template <int Num, bool Trans>
+TILE_FN void ldmatrix(void* dst, const void* src) {
+  static_assert(Num == 1 || Num == 2 || Num == 4, "ldmatrix loads 1, 2 or 4 matrices");
+  uint32_t row = uint32_t(__cvta_generic_to_shared(src));
+  uint32_t* r = (uint32_t*)dst;
+  if constexpr (Num == 1) {
+    if constexpr (Trans)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(row) : "memory");
+    else
+      asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r[0]) : "r"(row) : "memory");
+  } else if constexpr (Num == 2) {
+    if constexpr (Trans)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(row) : "memory");
+    else
+      asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(row) : "memory");
+  } else {
+    if constexpr (Trans)
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+    else
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
+  }
+}
+
+// c += a b for one warp, 16x8x8, in registers
+TILE_FN void mma_m16n8k8_f16_f16_f32(float* c, const fp16* a, const fp16* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+
+// c += a b for one warp, 16x8x8, in registers
+TILE_FN void mma_m16n8k8_f16_f16_f16(fp16* c, const fp16* a, const fp16* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"
+               : "+r"(C[0]), "+r"(C[1])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_f16_f16_f32(float* c, const fp16* a, const fp16* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_f16_f16_f16(fp16* c, const fp16* a, const fp16* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+               : "+r"(C[0]), "+r"(C[1])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x8, in registers
+TILE_FN void mma_m16n8k8_bf16_bf16_f32(float* c, const bf16* a, const bf16* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_bf16_bf16_f32(float* c, const bf16* a, const bf16* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x4, in registers
+TILE_FN void mma_m16n8k4_tf32_tf32_f32(float* c, const float* a, const float* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x8, in registers
+TILE_FN void mma_m16n8k8_tf32_tf32_f32(float* c, const float* a, const float* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_s8_s8_s32(int32_t* c, const int8_t* a, const int8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_s8_u8_s32(int32_t* c, const int8_t* a, const uint8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_u8_s8_s32(int32_t* c, const uint8_t* a, const int8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x16, in registers
+TILE_FN void mma_m16n8k16_u8_u8_s32(int32_t* c, const uint8_t* a, const uint8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(B[0]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_s8_s8_s32(int32_t* c, const int8_t* a, const int8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_s8_u8_s32(int32_t* c, const int8_t* a, const uint8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_u8_s8_s32(int32_t* c, const uint8_t* a, const int8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_u8_u8_s32(int32_t* c, const uint8_t* a, const uint8_t* b) {
+  uint32_t* C = (uint32_t*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 89
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_e4m3_e4m3_f32(float* c, const e4m3* a, const e4m3* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 89
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_e4m3_e5m2_f32(float* c, const e4m3* a, const e5m2* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 89
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_e5m2_e4m3_f32(float* c, const e5m2* a, const e4m3* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 89
+// c += a b for one warp, 16x8x32, in registers
+TILE_FN void mma_m16n8k32_e5m2_e5m2_f32(float* c, const e5m2* a, const e5m2* b) {
+  float* C = (float*)c;
+  const uint32_t* A = (const uint32_t*)a;
+  const uint32_t* B = (const uint32_t*)b;
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
+}
+#endif
+
+#if TILE_ARCH >= 80
+// c += a b for one warp, 8x8x4, in registers
+TILE_FN void mma_m8n8k4_f64_f64_f64(double* c, const double* a, const double* b) {
+  double* C = (double*)c;
+  const double* A = (const double*)a;
+  const double* B = (const double*)b;
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+               : "+d"(C[0]), "+d"(C[1])
+               : "d"(A[0]), "d"(B[0]));
+}
+#endif
+
+// stores `desired` where `expected` is; the value before
+template <class T>
+TILE_FN T atomic_cas(T* address, T expected, T desired) {
+  static_assert(sizeof(T) >= 2, "compare and swap of 2, 4 or 8 bytes");
+  if constexpr (sizeof(T) == 8)
+    return bit_cast<T>(atomicCAS((word8*)address, bit_cast<word8>(expected), bit_cast<word8>(desired)));
+  else if constexpr (sizeof(T) == 4)
+    return bit_cast<T>(atomicCAS((unsigned*)address, bit_cast<unsigned>(expected), bit_cast<unsigned>(desired)));
+  else
+    return bit_cast<T>(
+        atomicCAS((unsigned short*)address, bit_cast<unsigned short>(expected), bit_cast<unsigned short>(desired)));
+}
+
+// applies an operator of the headers
+template <class Op, class T>
+TILE_FN T atomic_combine(T* address, T value) {
+  if constexpr (sizeof(T) == 1) {
+    // The byte's 32-bit word is what can be swapped.
+    unsigned* word = (unsigned*)((unsigned long long)address & ~3ull);
+    unsigned shift = unsigned((unsigned long long)address & 3) * 8, old = *(volatile unsigned*)word, seen;
+    T before;
+    do {
+      seen = old;
+      before = bit_cast<T>(uint8_t(seen >> shift));
+      unsigned next = unsigned(bit_cast<uint8_t>(Op()(before, value)));
+      old = atomicCAS(word, seen, (seen & ~(0xffu << shift)) | next << shift);
+    } while (old != seen);
+    return before;
+  } else {
+    T old = bit_cast<T>(typename word_of<sizeof(T)>::type(*(volatile typename word_of<sizeof(T)>::type*)address)), seen;
+    do {
+      seen = old;
+      old = atomic_cas(address, seen, Op()(seen, value));
+    } while (!same_bits(old, seen));
+    return old;
+  }
+}
+
+// add of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_add(T* address, T value) {
+  if constexpr (same<T, int32_t> || same<T, uint32_t> || same<T, float> || same<T, double>)
+    return atomicAdd(address, value);
+  else if constexpr (sizeof(T) == 8) return T(atomicAdd((word8*)address, word8(value)));
+  else if constexpr (same<T, fp16>) {
+    T old;
+    asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(address), "h"(value.bits) : "memory");
+    return old;
+  }
+#if TILE_ARCH >= 90
+  else if constexpr (same<T, bf16>) {
+    T old;
+    asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(address), "h"(value.bits) : "memory");
+    return old;
+  }
+#endif
+  else return atomic_combine<op_sum>(address, value);
+}
+
+// max of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_max(T* address, T value) {
+  if constexpr (same<T, int32_t> || same<T, uint32_t>) return atomicMax(address, value);
+  else if constexpr (!is_float<T> && sizeof(T) == 8 && is_signed<T>)
+    return T(atomicMax((long long*)address, (long long)value));
+  else if constexpr (!is_float<T> && sizeof(T) == 8) return T(atomicMax((word8*)address, word8(value)));
+  else return atomic_combine<op_max>(address, value);
+}
+
+// min of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_min(T* address, T value) {
+  if constexpr (same<T, int32_t> || same<T, uint32_t>) return atomicMin(address, value);
+  else if constexpr (!is_float<T> && sizeof(T) == 8 && is_signed<T>)
+    return T(atomicMin((long long*)address, (long long)value));
+  else if constexpr (!is_float<T> && sizeof(T) == 8) return T(atomicMin((word8*)address, word8(value)));
+  else return atomic_combine<op_min>(address, value);
+}
+
+// and of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_and(T* address, T value) {
+  if constexpr (sizeof(T) == 4) return T(atomicAnd((unsigned*)address, unsigned(value)));
+  else if constexpr (sizeof(T) == 8) return T(atomicAnd((word8*)address, word8(value)));
+  else return atomic_combine<op_bitand>(address, value);
+}
+
+// or of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_or(T* address, T value) {
+  if constexpr (sizeof(T) == 4) return T(atomicOr((unsigned*)address, unsigned(value)));
+  else if constexpr (sizeof(T) == 8) return T(atomicOr((word8*)address, word8(value)));
+  else return atomic_combine<op_bitor>(address, value);
+}
+
+// xor of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_xor(T* address, T value) {
+  if constexpr (sizeof(T) == 4) return T(atomicXor((unsigned*)address, unsigned(value)));
+  else if constexpr (sizeof(T) == 8) return T(atomicXor((word8*)address, word8(value)));
+  else return atomic_combine<op_bitxor>(address, value);
+}
+
+// exch of one element, indivisibly; the value before
+template <class T>
+TILE_FN T atomic_exch(T* address, T value) {
+  if constexpr (sizeof(T) == 4) return bit_cast<T>(atomicExch((unsigned*)address, bit_cast<unsigned>(value)));
+  else if constexpr (sizeof(T) == 8) return bit_cast<T>(atomicExch((word8*)address, bit_cast<word8>(value)));
+  else return atomic_combine<op_exchange>(address, value);
+}
+
+// adds each lane of a vector to its element; aligned to the vector's size
+template <class T, int N>
+TILE_FN void atomic_add_vec(T* address, vec<T, N> value) {
+  if constexpr (same<T, fp16> && N % 2 == 0) {
+    TILE_UNROLL
+    for (int i = 0; i < N; i += 2) {
+      uint32_t pair = bit_cast<uint32_t>(vec<T, 2>{value.v[i], value.v[i + 1]}), old;
+      asm volatile("atom.add.noftz.f16x2 %0, [%1], %2;" : "=r"(old) : "l"(address + i), "r"(pair) : "memory");
+    }
+    return;
+  }
+#if TILE_ARCH >= 90
+  if constexpr (same<T, bf16> && N % 2 == 0) {
+    TILE_UNROLL
+    for (int i = 0; i < N; i += 2) {
+      uint32_t pair = bit_cast<uint32_t>(vec<T, 2>{value.v[i], value.v[i + 1]}), old;
+      asm volatile("atom.add.noftz.bf16x2 %0, [%1], %2;" : "=r"(old) : "l"(address + i), "r"(pair) : "memory");
+    }
+    return;
+  }
+  if constexpr (same<T, float> && (N == 2 || N == 4)) {
+    // Vectors of floats are added in global memory only.
+    if (__isGlobal(address)) {
+      if constexpr (N == 2)
+        asm volatile("red.global.add.v2.f32 [%0], {%1, %2};"
+                     : : "l"(address), "f"(value.v[0]), "f"(value.v[1]) : "memory");
+      else
+        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+                     : : "l"(address), "f"(value.v[0]), "f"(value.v[1]), "f"(value.v[2]), "f"(value.v[3]) : "memory");
+      return;
+    }
+  }
+#endif
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) atomic_add(address + i, value.v[i]);
+}
+
+// another lane's value (index)
+template <class T>
+TILE_FN T shfl(T value, int lane, int width = 32, uint32_t mask = 0xffffffffu) {
+  if constexpr (sizeof(T) == 8)
+    return bit_cast<T>(__shfl_sync(mask, bit_cast<unsigned long long>(value), lane, width));
+  else if constexpr (sizeof(T) == 4) return bit_cast<T>(__shfl_sync(mask, bit_cast<uint32_t>(value), lane, width));
+  else if constexpr (sizeof(T) == 2)
+    return bit_cast<T>(uint16_t(__shfl_sync(mask, uint32_t(bit_cast<uint16_t>(value)), lane, width)));
+  else return bit_cast<T>(uint8_t(__shfl_sync(mask, uint32_t(bit_cast<uint8_t>(value)), lane, width)));
+}
+
+// another lane's value (up)
+template <class T>
+TILE_FN T shfl_up(T value, int delta, int width = 32, uint32_t mask = 0xffffffffu) {
+  if constexpr (sizeof(T) == 8)
+    return bit_cast<T>(__shfl_up_sync(mask, bit_cast<unsigned long long>(value), delta, width));
+  else if constexpr (sizeof(T) == 4) return bit_cast<T>(__shfl_up_sync(mask, bit_cast<uint32_t>(value), delta, width));
+  else if constexpr (sizeof(T) == 2)
+    return bit_cast<T>(uint16_t(__shfl_up_sync(mask, uint32_t(bit_cast<uint16_t>(value)), delta, width)));
+  else return bit_cast<T>(uint8_t(__shfl_up_sync(mask, uint32_t(bit_cast<uint8_t>(value)), delta, width)));
+}
+
+// another lane's value (down)
+template <class T>
+TILE_FN T shfl_down(T value, int delta, int width = 32, uint32_t mask = 0xffffffffu) {
+  if constexpr (sizeof(T) == 8)
+    return bit_cast<T>(__shfl_down_sync(mask, bit_cast<unsigned long long>(value), delta, width));
+  else if constexpr (sizeof(T) == 4) return bit_cast<T>(__shfl_down_sync(mask, bit_cast<uint32_t>(value), delta, width));
+  else if constexpr (sizeof(T) == 2)
+    return bit_cast<T>(uint16_t(__shfl_down_sync(mask, uint32_t(bit_cast<uint16_t>(value)), delta, width)));
+  else return bit_cast<T>(uint8_t(__shfl_down_sync(mask, uint32_t(bit_cast<uint8_t>(value)), delta, width)));
+}
+
+// another lane's value (exclusive_or)
+template <class T>
+TILE_FN T shfl_xor(T value, int lane_mask, int width = 32, uint32_t mask = 0xffffffffu) {
+  if constexpr (sizeof(T) == 8)
+    return bit_cast<T>(__shfl_xor_sync(mask, bit_cast<unsigned long long>(value), lane_mask, width));
+  else if constexpr (sizeof(T) == 4) return bit_cast<T>(__shfl_xor_sync(mask, bit_cast<uint32_t>(value), lane_mask, width));
+  else if constexpr (sizeof(T) == 2)
+    return bit_cast<T>(uint16_t(__shfl_xor_sync(mask, uint32_t(bit_cast<uint16_t>(value)), lane_mask, width)));
+  else return bit_cast<T>(uint8_t(__shfl_xor_sync(mask, uint32_t(bit_cast<uint8_t>(value)), lane_mask, width)));
+}
+
+// the lanes whose predicate is true, a bit each
+TILE_FN uint32_t ballot(bool predicate, uint32_t mask = 0xffffffffu) {
+  return __ballot_sync(mask, predicate);
+}
+
+// whether any lane's predicate is true
+TILE_FN bool any_sync(bool predicate, uint32_t mask = 0xffffffffu) {
+  return __any_sync(mask, predicate) != 0;
+}
+
+// whether every lane's predicate is true
+TILE_FN bool all_sync(bool predicate, uint32_t mask = 0xffffffffu) {
+  return __all_sync(mask, predicate) != 0;
+}
+
+// the lanes with the same value, a bit each
+template <class T>
+TILE_FN uint32_t match_any(T value, uint32_t mask = 0xffffffffu) {
+  if constexpr (sizeof(T) == 8) return __match_any_sync(mask, bit_cast<unsigned long long>(value));
+  else if constexpr (sizeof(T) == 4) return __match_any_sync(mask, bit_cast<uint32_t>(value));
+  else return __match_any_sync(mask, uint32_t(value));
+}
+
+// the lanes that execute together now
+TILE_FN uint32_t activemask() {
+  return __activemask();
+}
+
+// sum over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_sum(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_sum()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive sum over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_sum(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_sum()(before, value);
+  }
+  return value;
+}
+
+// sum over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_sum(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_sum(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_sum()(value, scratch[i]);
+  return value;
+}
+
+// prod over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_prod(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_prod()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive prod over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_prod(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_prod()(before, value);
+  }
+  return value;
+}
+
+// prod over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_prod(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_prod(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_prod()(value, scratch[i]);
+  return value;
+}
+
+// max over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_max(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_max()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive max over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_max(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_max()(before, value);
+  }
+  return value;
+}
+
+// max over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_max(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_max(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_max()(value, scratch[i]);
+  return value;
+}
+
+// min over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_min(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_min()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive min over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_min(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_min()(before, value);
+  }
+  return value;
+}
+
+// min over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_min(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_min(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_min()(value, scratch[i]);
+  return value;
+}
+
+// bitand over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_bitand(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_bitand()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive bitand over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_bitand(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_bitand()(before, value);
+  }
+  return value;
+}
+
+// bitand over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_bitand(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_bitand(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_bitand()(value, scratch[i]);
+  return value;
+}
+
+// bitor over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_bitor(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_bitor()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive bitor over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_bitor(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_bitor()(before, value);
+  }
+  return value;
+}
+
+// bitor over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_bitor(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_bitor(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_bitor()(value, scratch[i]);
+  return value;
+}
+
+// bitxor over each `width` neighbouring lanes (a power of two); every lane gets it
+template <class T>
+TILE_FN T warp_reduce_bitxor(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  TILE_UNROLL
+  for (int step = width / 2; step > 0; step /= 2) value = op_bitxor()(value, shfl_xor(value, step, width, mask));
+  return value;
+}
+
+// inclusive bitxor over the lanes before, within each `width` neighbouring lanes
+template <class T>
+TILE_FN T warp_scan_bitxor(T value, int width = 32, uint32_t mask = 0xffffffffu) {
+  int place = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % width;
+  TILE_UNROLL
+  for (int step = 1; step < width; step *= 2) {
+    T before = shfl_up(value, step, width, mask);
+    if (place >= step) value = op_bitxor()(before, value);
+  }
+  return value;
+}
+
+// bitxor over all threads of the block; scratch: an element a warp, or a thread when the threads are no multiple of 32
+template <class T>
+TILE_FN T block_reduce_bitxor(site where, T value, T* scratch) {
+  int threads = int(blockDim.x * blockDim.y * blockDim.z);
+  int thread = int(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+  bool warps = threads % 32 == 0;
+  int count = warps ? threads / 32 : threads;
+  if (warps) value = warp_reduce_bitxor(value);
+  tile::sync_threads(where);  // the scratch may still be read for the reduction before
+  if (!warps) scratch[thread] = value;
+  else if (thread % 32 == 0) scratch[thread / 32] = value;
+  tile::sync_threads(where);
+  value = scratch[0];
+  for (int i = 1; i < count; ++i) value = op_bitxor()(value, scratch[i]);
+  return value;
+}
+
+// exp, approximate
+TILE_FN float fast_exp(float x) {
+  return __expf(x);
+}
+
+// exp10, approximate
+TILE_FN float fast_exp10(float x) {
+  return __exp10f(x);
+}
+
+// log, approximate
+TILE_FN float fast_log(float x) {
+  return __logf(x);
+}
+
+// log2, approximate
+TILE_FN float fast_log2(float x) {
+  return __log2f(x);
+}
+
+// log10, approximate
+TILE_FN float fast_log10(float x) {
+  return __log10f(x);
+}
+
+// sin, approximate
+TILE_FN float fast_sin(float x) {
+  return __sinf(x);
+}
+
+// cos, approximate
+TILE_FN float fast_cos(float x) {
+  return __cosf(x);
+}
+
+// tan, approximate
+TILE_FN float fast_tan(float x) {
+  return __tanf(x);
+}
+
+// exp2, approximate
+TILE_FN float fast_exp2(float x) {
+  return [](float v) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }(x);
+}
+
+// tanh, approximate
+TILE_FN float fast_tanh(float x) {
+  return [](float v) { float r; asm("tanh.approx.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }(x);
+}
+
+// rcp, approximate
+TILE_FN float fast_rcp(float x) {
+  return [](float v) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }(x);
+}
+
+// sqrt, approximate
+TILE_FN float fast_sqrt(float x) {
+  return [](float v) { float r; asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }(x);
+}
+
+// rsqrt, approximate
+TILE_FN float fast_rsqrt(float x) {
+  return [](float v) { float r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }(x);
+}
+
+// a / b, approximate
+TILE_FN float fast_div(float a, float b) {
+  return __fdividef(a, b);
+}
+
+}  // namespace tile

@@ -1,0 +1,41 @@
+// What the parts below need of a device compile. NVRTC comes without the standard headers: the fixed-width types are named here.
+#define TILE_ARCH (__CUDA_ARCH__ / 10)
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#define INT32_MIN (-2147483647 - 1)
+#define INT64_MIN (-9223372036854775807LL - 1)
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#else
+#include <cmath>
+#include <cstdint>
+#endif
+
+#define TILE_FN static __device__ __forceinline__
+#define TILE_MEMBER __device__ __forceinline__
+#define TILE_UNROLL _Pragma("unroll")
+
+// A synchronisation call's place in the source: only the emulator looks at it.
+#define TILE_SYNC(ordinal) (tile::site())
+#define TILE_SHARED(name, bytes) extern __shared__ __align__(1024) unsigned char name[]
+#define TILE_LOCAL(type, name, count) alignas(16) type name[count]
+
+namespace tile {
+struct site {};
+typedef uint4 word16;
+typedef unsigned long long word8;
+typedef unsigned int word4;
+typedef unsigned short word2;
+TILE_FN void check_alignment(const void*, int) {}
+[[noreturn]] TILE_FN void trap(const char*) {
+  __trap();
+  __builtin_unreachable();
+}
+}  // namespace tile

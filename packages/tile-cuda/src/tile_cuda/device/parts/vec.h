@@ -1,0 +1,225 @@
+// vec<T, N>: N values of one type, as vectorised loops of the kernel use them; a value in registers, moved to and from memory in accesses
+// of up to 16 bytes.
+namespace tile {
+
+template <class T, int N>
+struct vec {
+  T v[N];
+  TILE_MEMBER T& operator[](int i) { return v[i]; }
+  TILE_MEMBER T operator[](int i) const { return v[i]; }
+};
+
+template <class T, int N>
+TILE_FN vec<T, N> broadcast(T x) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = x;
+  return r;
+}
+// base, base + stride, …
+template <class T, int N>
+TILE_FN vec<T, N> iota(T base, T stride) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = T(base + T(i) * stride);
+  return r;
+}
+
+// ---- memory: load and store want the alignment of the whole vector (16 bytes when it is longer) ---------------------------------
+
+template <int Bytes> struct word_of;
+template <> struct word_of<1> { typedef unsigned char type; };
+template <> struct word_of<2> { typedef word2 type; };
+template <> struct word_of<4> { typedef word4 type; };
+template <> struct word_of<8> { typedef word8 type; };
+template <> struct word_of<16> { typedef word16 type; };
+
+template <class T, int N>
+TILE_FN vec<T, N> load(const T* p) {
+  constexpr int bytes = sizeof(T) * N, word = bytes < 16 ? bytes : 16;
+  static_assert(bytes % word == 0 && (word & (word - 1)) == 0, "a vector access is 1, 2, 4, 8 or a multiple of 16 bytes");
+  struct words { typename word_of<word>::type w[bytes / word]; } r;
+  check_alignment(p, word);
+  TILE_UNROLL
+  for (int i = 0; i < bytes / word; ++i) r.w[i] = ((const typename word_of<word>::type*)p)[i];
+  return bit_cast<vec<T, N>>(r);
+}
+template <class T, int N>
+TILE_FN void store(T* p, vec<T, N> x) {
+  constexpr int bytes = sizeof(T) * N, word = bytes < 16 ? bytes : 16;
+  static_assert(bytes % word == 0 && (word & (word - 1)) == 0, "a vector access is 1, 2, 4, 8 or a multiple of 16 bytes");
+  struct words { typename word_of<word>::type w[bytes / word]; };
+  words r = bit_cast<words>(x);
+  check_alignment(p, word);
+  TILE_UNROLL
+  for (int i = 0; i < bytes / word; ++i) ((typename word_of<word>::type*)p)[i] = r.w[i];
+}
+// All lanes or none; zeros for none.
+template <class T, int N>
+TILE_FN vec<T, N> load_if(bool predicate, const T* p) {
+  return predicate ? load<T, N>(p) : broadcast<T, N>(T(0));
+}
+template <class T, int N>
+TILE_FN void store_if(bool predicate, T* p, vec<T, N> x) {
+  if (predicate) store(p, x);
+}
+// Lane by lane: registers, strides, lanes that are off (they read as 0).
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather(const T* p, I stride) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = p[i * stride];
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter(T* p, I stride, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) p[i * stride] = x.v[i];
+}
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather_if(vec<bool, N> mask, const T* p, I stride) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[i * stride] : T(0);
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter_if(vec<bool, N> mask, T* p, I stride, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i)
+    if (mask.v[i]) p[i * stride] = x.v[i];
+}
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather_at(const T* p, vec<I, N> index) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = p[index.v[i]];
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter_at(T* p, vec<I, N> index, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) p[index.v[i]] = x.v[i];
+}
+template <class T, int N, class I>
+TILE_FN vec<T, N> gather_at_if(vec<bool, N> mask, const T* p, vec<I, N> index) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[index.v[i]] : T(0);
+  return r;
+}
+template <class T, int N, class I>
+TILE_FN void scatter_at_if(vec<bool, N> mask, T* p, vec<I, N> index, vec<T, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i)
+    if (mask.v[i]) p[index.v[i]] = x.v[i];
+}
+
+// ---- operators ------------------------------------------------------------------------------------------------------------------
+
+#define TILE_LANES(OPERATOR, RESULT)                                 \
+  template <class T, int N>                                          \
+  TILE_FN vec<RESULT, N> operator OPERATOR(vec<T, N> a, vec<T, N> b) { \
+    vec<RESULT, N> r;                                                \
+    TILE_UNROLL                                                      \
+    for (int i = 0; i < N; ++i) r.v[i] = RESULT(a.v[i] OPERATOR b.v[i]); \
+    return r;                                                        \
+  }
+TILE_LANES(+, T)
+TILE_LANES(-, T)
+TILE_LANES(*, T)
+TILE_LANES(/, T)
+TILE_LANES(&, T)
+TILE_LANES(|, T)
+TILE_LANES(^, T)
+TILE_LANES(==, bool)
+TILE_LANES(!=, bool)
+TILE_LANES(<, bool)
+TILE_LANES(<=, bool)
+TILE_LANES(>, bool)
+TILE_LANES(>=, bool)
+#undef TILE_LANES
+
+#define TILE_LANES(OPERATOR)                                \
+  template <class T, int N>                                 \
+  TILE_FN vec<T, N> operator OPERATOR(vec<T, N> a) {        \
+    vec<T, N> r;                                            \
+    TILE_UNROLL                                             \
+    for (int i = 0; i < N; ++i) r.v[i] = T(OPERATOR a.v[i]); \
+    return r;                                               \
+  }
+TILE_LANES(-)
+TILE_LANES(~)
+TILE_LANES(!)
+#undef TILE_LANES
+
+template <class T>
+TILE_FN T select(bool condition, T a, T b) {
+  return condition ? a : b;
+}
+template <class T, int N>
+TILE_FN vec<T, N> select(vec<bool, N> condition, vec<T, N> a, vec<T, N> b) {
+  vec<T, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = condition.v[i] ? a.v[i] : b.v[i];
+  return r;
+}
+
+// Two floats at once where the machine has an instruction for it; the first goes to the low half.
+template <class To>
+TILE_FN vec<To, 2> convert_pair(float low, float high) {
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 80
+  if constexpr (same<To, fp16>) {
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return bit_cast<vec<To, 2>>(r);
+  }
+  if constexpr (same<To, bf16>) {
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return bit_cast<vec<To, 2>>(r);
+  }
+#endif
+  return vec<To, 2>{To(low), To(high)};
+}
+template <class To, class From, int N>
+TILE_FN vec<To, N> convert(vec<From, N> x) {
+  vec<To, N> r;
+  if constexpr (N % 2 == 0 && same<From, float> && (same<To, fp16> || same<To, bf16>)) {
+    TILE_UNROLL
+    for (int i = 0; i < N; i += 2) {
+      vec<To, 2> pair = convert_pair<To>(x.v[i], x.v[i + 1]);
+      r.v[i] = pair.v[0];
+      r.v[i + 1] = pair.v[1];
+    }
+  } else {
+    TILE_UNROLL
+    for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x.v[i]);
+  }
+  return r;
+}
+template <class To, class From>
+TILE_FN To reinterpret(From x) {
+  return bit_cast<To>(x);
+}
+template <class To, class From, int N>
+TILE_FN vec<To, N> reinterpret(vec<From, N> x) {
+  return bit_cast<vec<To, N>>(x);
+}
+
+// Scalars and vectors end to end, then a choice of lanes.
+template <class T, int A, int B>
+TILE_FN vec<T, A + B> join(vec<T, A> a, vec<T, B> b) {
+  vec<T, A + B> r;
+  TILE_UNROLL
+  for (int i = 0; i < A; ++i) r.v[i] = a.v[i];
+  TILE_UNROLL
+  for (int i = 0; i < B; ++i) r.v[A + i] = b.v[i];
+  return r;
+}
+template <int... Index, class T, int N>
+TILE_FN vec<T, sizeof...(Index)> shuffle(vec<T, N> x) {
+  return vec<T, sizeof...(Index)>{x.v[Index]...};
+}
+
+}  // namespace tile

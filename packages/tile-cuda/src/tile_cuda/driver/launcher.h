@@ -1,0 +1,188 @@
+/* Launching through the CUDA driver, which is opened on the first launch: a machine without it can load the library and gets an error
+ * on use. Kernels come as machine code of one architecture (tile_cubin) and, for others, as text (tile_ptx) that the driver compiles.
+ * Follows tile_abi.h. C11.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#define TILE_MAX_DEVICES 64
+
+typedef struct {
+  int (*cuInit)(unsigned);
+  int (*cuDeviceGet)(int*, int);
+  int (*cuDeviceGetAttribute)(int*, int, int);
+  int (*cuDevicePrimaryCtxRetain)(void**, int);
+  int (*cuCtxGetCurrent)(void**);
+  int (*cuCtxGetDevice)(int*);
+  int (*cuCtxPushCurrent_v2)(void*);
+  int (*cuCtxPopCurrent_v2)(void**);
+  int (*cuModuleLoadData)(void**, const void*);
+  int (*cuModuleGetFunction)(void**, void*, const char*);
+  int (*cuFuncSetAttribute)(void*, int, int);
+  int (*cuLaunchKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  int (*cuGetErrorName)(int, const char**);
+  int (*cuGetErrorString)(int, const char**);
+  int (*cuThreadExchangeStreamCaptureMode)(int*);
+} tile_driver_t;
+
+typedef struct {
+  const char* name;
+  int shared_bytes;
+  void* functions[TILE_MAX_DEVICES];
+} tile_kernel_t;
+
+extern const unsigned char tile_cubin[] __attribute__((visibility("hidden")));
+extern const char tile_ptx[] __attribute__((visibility("hidden")));
+
+enum {
+  TILE_CUDA_SUCCESS = 0,
+  TILE_CUDA_NO_BINARY = 209,        /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+  TILE_CUDA_INVALID_IMAGE = 200,    /* CUDA_ERROR_INVALID_IMAGE: machine code of another architecture */
+  TILE_FUNC_DYNAMIC_SHARED = 8,     /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+  TILE_DEVICE_SHARED_OPTIN = 97,    /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+  TILE_CAPTURE_MODE_RELAXED = 2,
+  TILE_PLAIN_SHARED_BYTES = 48 * 1024
+};
+
+static tile_driver_t tile_driver;
+static int tile_driver_ready;
+static void* tile_contexts[TILE_MAX_DEVICES];
+static void* tile_modules[TILE_MAX_DEVICES];
+static pthread_mutex_t tile_lock = PTHREAD_MUTEX_INITIALIZER;
+
+TILE_COLD int tile_launch_error(const char* kernel, const char* what, int code, const char* configuration) {
+  const char *name = NULL, *text = NULL;
+  char got[512], expected[256];
+  if (tile_driver.cuGetErrorName) tile_driver.cuGetErrorName(code, &name);
+  if (tile_driver.cuGetErrorString) tile_driver.cuGetErrorString(code, &text);
+  snprintf(got, sizeof got, "%s (%s)", name ? name : "an unknown error", text ? text : "no description");
+  snprintf(expected, sizeof expected, "success%s%s", configuration[0] ? " with " : "", configuration);
+  return tile_raise("tile.LaunchError", kernel, "", what, expected, got);
+}
+
+/* Opens the driver; the lock is held. */
+TILE_COLD int tile_open_driver(const char* kernel) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return tile_raise("tile.LaunchError", kernel, "", "driver", "libcuda.so.1 of an NVIDIA driver", "none: install the NVIDIA driver");
+#define TILE_SYMBOL(name)                                                                                              \
+  *(void**)&tile_driver.name = dlsym(library, #name);                                                                  \
+  if (!tile_driver.name)                                                                                               \
+    return tile_raise("tile.LaunchError", kernel, "", "driver", #name " in libcuda.so.1", "none: the driver is too old");
+  TILE_SYMBOL(cuInit)
+  TILE_SYMBOL(cuDeviceGet)
+  TILE_SYMBOL(cuDeviceGetAttribute)
+  TILE_SYMBOL(cuDevicePrimaryCtxRetain)
+  TILE_SYMBOL(cuCtxGetCurrent)
+  TILE_SYMBOL(cuCtxGetDevice)
+  TILE_SYMBOL(cuCtxPushCurrent_v2)
+  TILE_SYMBOL(cuCtxPopCurrent_v2)
+  TILE_SYMBOL(cuModuleLoadData)
+  TILE_SYMBOL(cuModuleGetFunction)
+  TILE_SYMBOL(cuFuncSetAttribute)
+  TILE_SYMBOL(cuLaunchKernel)
+  TILE_SYMBOL(cuGetErrorName)
+  TILE_SYMBOL(cuGetErrorString)
+  TILE_SYMBOL(cuThreadExchangeStreamCaptureMode)
+#undef TILE_SYMBOL
+  int code = tile_driver.cuInit(0);
+  if (code) return tile_launch_error(kernel, "cuInit", code, "");
+  tile_driver_ready = 1;
+  return 0;
+}
+
+/* The device's primary context, which torch uses too; the lock is held. */
+TILE_COLD int tile_open_context(const char* kernel, int device) {
+  int handle = 0;
+  int code = tile_driver.cuDeviceGet(&handle, device);
+  if (!code) code = tile_driver.cuDevicePrimaryCtxRetain(&tile_contexts[device], handle);
+  return code ? tile_launch_error(kernel, "opening the device", code, "") : 0;
+}
+
+/* The kernel on a device whose context is current; the lock is held. */
+TILE_COLD int tile_load_function(tile_kernel_t* kernel, int device) {
+  char configuration[96];
+  int code = 0, mode = TILE_CAPTURE_MODE_RELAXED;
+  void* function = NULL;
+  tile_driver.cuThreadExchangeStreamCaptureMode(&mode); /* a graph may be being captured: loading is allowed meanwhile */
+  if (!tile_modules[device]) {
+    code = tile_driver.cuModuleLoadData(&tile_modules[device], tile_cubin);
+    if ((code == TILE_CUDA_NO_BINARY || code == TILE_CUDA_INVALID_IMAGE) && tile_ptx[0])
+      code = tile_driver.cuModuleLoadData(&tile_modules[device], tile_ptx);
+  }
+  if (!code) code = tile_driver.cuModuleGetFunction(&function, tile_modules[device], kernel->name);
+  if (code) {
+    tile_driver.cuThreadExchangeStreamCaptureMode(&mode);
+    return tile_launch_error(kernel->name, "loading the machine code", code, "");
+  }
+  if (kernel->shared_bytes > TILE_PLAIN_SHARED_BYTES) {
+    code = tile_driver.cuFuncSetAttribute(function, TILE_FUNC_DYNAMIC_SHARED, kernel->shared_bytes);
+    if (code) {
+      int most = 0, handle = 0;
+      tile_driver.cuDeviceGet(&handle, device);
+      tile_driver.cuDeviceGetAttribute(&most, TILE_DEVICE_SHARED_OPTIN, handle);
+      snprintf(configuration, sizeof configuration, "%d bytes of shared memory, of which the device has %d", kernel->shared_bytes,
+               most);
+    }
+  }
+  tile_driver.cuThreadExchangeStreamCaptureMode(&mode);
+  if (code) return tile_launch_error(kernel->name, "setting the size of shared memory", code, configuration);
+  __atomic_store_n(&kernel->functions[device], function, __ATOMIC_RELEASE);
+  return 0;
+}
+
+TILE_COLD int tile_prepare(tile_kernel_t* kernel, int device, int need_function) {
+  int rc = 0;
+  pthread_mutex_lock(&tile_lock);
+  if (!tile_driver_ready) rc = tile_open_driver(kernel->name);
+  if (!rc && device >= 0 && !tile_contexts[device]) rc = tile_open_context(kernel->name, device);
+  if (!rc && need_function && !kernel->functions[device]) rc = tile_load_function(kernel, device);
+  pthread_mutex_unlock(&tile_lock);
+  return rc;
+}
+
+/* The device of the calling thread's context, 0 without one. */
+__attribute__((unused)) static int tile_current_device(void) {
+  int device = 0;
+  if (tile_driver_ready && tile_driver.cuCtxGetDevice(&device) != 0) device = 0;
+  return device;
+}
+
+TILE_COLD int tile_bad_launch(const char* kernel, const int64_t* size, int code) {
+  char configuration[192];
+  snprintf(configuration, sizeof configuration, "grid (%lld, %lld, %lld), threads (%lld, %lld, %lld), %lld bytes of shared memory",
+           (long long)size[0], (long long)size[1], (long long)size[2], (long long)size[3], (long long)size[4], (long long)size[5],
+           (long long)size[6]);
+  if (code) return tile_launch_error(kernel, "launch", code, configuration);
+  return tile_raise("tile.LaunchError", kernel, "", "launch", "a grid within (2147483647, 65535, 65535)", configuration);
+}
+
+/* size: grid x, y, z, threads x, y, z, bytes of shared memory. A grid without blocks is nothing to do. */
+static int tile_launch(tile_kernel_t* kernel, int device, const int64_t* size, void** arguments) {
+  if (size[0] <= 0 || size[1] <= 0 || size[2] <= 0) return 0;
+  if (TILE_UNLIKELY(size[0] > 2147483647 || size[1] > 65535 || size[2] > 65535)) return tile_bad_launch(kernel->name, size, 0);
+  if (TILE_UNLIKELY(!tile_driver_ready) && tile_prepare(kernel, -1, 0) != 0) return -1;
+  if (device < 0) device = tile_current_device();
+  if (TILE_UNLIKELY(device >= TILE_MAX_DEVICES))
+    return tile_raise("tile.LaunchError", kernel->name, "", "device", "a number below 64", "a larger one");
+  if (TILE_UNLIKELY(!tile_contexts[device]) && tile_prepare(kernel, device, 0) != 0) return -1;
+  void* current = NULL;
+  tile_driver.cuCtxGetCurrent(&current);
+  int other = current != tile_contexts[device];
+  if (other) tile_driver.cuCtxPushCurrent_v2(tile_contexts[device]);
+  int rc = 0;
+  void* function = __atomic_load_n(&kernel->functions[device], __ATOMIC_ACQUIRE);
+  if (TILE_UNLIKELY(!function)) {
+    rc = tile_prepare(kernel, device, 1);
+    function = kernel->functions[device];
+  }
+  if (TILE_LIKELY(rc == 0)) {
+    void* stream = TVMFFIEnvGetStream(kDLCUDA, device);
+    int code = tile_driver.cuLaunchKernel(function, (unsigned)size[0], (unsigned)size[1], (unsigned)size[2], (unsigned)size[3],
+                                          (unsigned)size[4], (unsigned)size[5], (unsigned)size[6], stream, arguments, NULL);
+    if (TILE_UNLIKELY(code)) rc = tile_bad_launch(kernel->name, size, code);
+  }
+  if (other) tile_driver.cuCtxPopCurrent_v2(&current);
+  return rc;
+}

@@ -1,0 +1,229 @@
+"""CUDA source → machine code, by NVRTC (a library, no process) or by nvcc, which must be asked for.
+
+Both give a cubin for the target's architecture and the PTX that goes with it, which the driver of a newer device can
+compile. A text that was compiled in this process before is not compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tile_core.errors import InternalError, ToolchainError, declare_codes
+from tile_core.settings import settings
+
+from ..device import HEADER_NAME, device_header, include_dir
+
+__all__ = ["COMPILERS", "COMPILER_OPTION", "DeviceCode", "compile_device", "compiler_version"]
+
+declare_codes(
+    {
+        "E-NVRTC-MISSING": "NVRTC is not installed, or cannot be loaded",
+        "E-NVCC-MISSING": "nvcc was asked for and not found",
+        "E-NVRTC-FAILED": "the device compiler rejected generated code",
+        "E-NVRTC-TIMEOUT": "the device compiler took too long",
+    }
+)
+
+COMPILERS = ("nvrtc", "nvcc")
+COMPILER_OPTION = "tl.cuda_compiler"
+"""The pass option that chooses among them; tile_core.transform.peer_options declares it."""
+
+_HELP = "install them with: pip install 'nvidia-cuda-nvrtc>=13,<14' 'cuda-python>=13,<14'"
+# Generated code trips over "loop is not reachable" and its like in branches that if constexpr left out.
+# No -lineinfo: it makes machine code three times as large; compile_flags=["-lineinfo"] is for who profiles.
+_NVRTC_FLAGS = ("--std=c++17", "--disable-warnings")
+_NVCC_FLAGS = ("-std=c++17", "-w")
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """What a compile gives: machine code for one architecture, and PTX text."""
+
+    cubin: bytes
+    ptx: bytes
+    log: str = ""
+
+
+_done: dict[str, DeviceCode] = {}
+_lock = threading.Lock()
+
+
+def compile_device(
+    source: str, arch: str, compiler: str = "nvrtc", flags: tuple[str, ...] = (), name: str = "kernel"
+) -> DeviceCode:
+    """The machine code of a translation unit for an architecture such as ``sm_80``.
+
+    Raises:
+        ToolchainError: the compiler is missing, or nvcc ran past TILE_COMPILE_TIMEOUT_SECONDS.
+        InternalError: it rejected the source, which is kept and named.
+    """
+    parts = (compiler_version(compiler), arch, *flags, device_header(), source)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    with _lock:
+        found = _done.get(key)
+    if found is None:
+        found = _COMPILE[compiler](source, arch, flags, name)
+        with _lock:
+            _done[key] = found
+    return found
+
+
+def compiler_version(compiler: str = "nvrtc") -> str:
+    """Which compiler it is, exactly.
+
+    Raises:
+        ToolchainError: it is missing.
+    """
+    return _nvrtc_version() if compiler == "nvrtc" else _nvcc_version()
+
+
+# NVRTC.
+
+
+@cache
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise _missing("the package cuda.bindings cannot be imported", error) from error
+    try:
+        nvrtc.nvrtcVersion()
+    except Exception as error:
+        raise _missing("the NVRTC library cannot be loaded", error) from error
+    return nvrtc
+
+
+def _missing(what: str, error: Exception) -> ToolchainError:
+    lines = str(error).splitlines() or [""]
+    return ToolchainError(
+        "E-NVRTC-MISSING",
+        f"compiling for CUDA needs NVRTC 13: {what}",
+        facts=[f"found: {type(error).__name__}: {lines[0]}"],
+        help=_HELP,
+    )
+
+
+@cache
+def _nvrtc_version() -> str:
+    status, major, minor = _nvrtc().nvrtcVersion()
+    if int(status) or major < 13:
+        raise ToolchainError(
+            "E-NVRTC-MISSING",
+            "compiling for CUDA needs NVRTC 13",
+            facts=[f"found: NVRTC {major}.{minor}"],
+            help=_HELP,
+        )
+    return f"nvrtc {major}.{minor}"
+
+
+def _compile_nvrtc(source: str, arch: str, flags: tuple[str, ...], name: str) -> DeviceCode:
+    nvrtc = _nvrtc()
+    status, program = nvrtc.nvrtcCreateProgram(
+        source.encode(), f"{name}.cu".encode(), 1, [device_header().encode()], [HEADER_NAME.encode()]
+    )
+    _check(nvrtc, status, "nvrtcCreateProgram")
+    try:
+        options = [f"--gpu-architecture={arch}".encode(), *(f.encode() for f in (*_NVRTC_FLAGS, *flags))]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        log = _text(nvrtc, program, "ProgramLog").decode(errors="replace").strip()
+        if int(status):
+            raise _rejected("NVRTC", name, source, arch, log or str(status), flags)
+        return DeviceCode(_text(nvrtc, program, "CUBIN"), _text(nvrtc, program, "PTX").rstrip(b"\0"), log)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _text(nvrtc: Any, program: Any, what: str) -> bytes:
+    status, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+    _check(nvrtc, status, f"nvrtcGet{what}Size")
+    buffer = bytes(size)
+    (status,) = getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
+    _check(nvrtc, status, f"nvrtcGet{what}")
+    return buffer.rstrip(b"\0") if what == "ProgramLog" else buffer
+
+
+def _check(nvrtc: Any, status: Any, what: str) -> None:
+    if int(status):
+        raise ToolchainError("E-NVRTC-MISSING", f"{what} failed", facts=[f"found: {status}"], help=_HELP)
+
+
+def _rejected(
+    compiler: str, name: str, source: str, arch: str, log: str, flags: tuple[str, ...]
+) -> InternalError | ToolchainError:
+    with tempfile.NamedTemporaryFile("w", suffix=".cu", prefix=f"tile-{name}-", delete=False) as kept:
+        kept.write(source)
+    facts = [f"the source is kept in {kept.name}", f"architecture: {arch}", *log.splitlines()[:12]]
+    if flags:
+        return ToolchainError(
+            "E-NVRTC-FAILED",
+            f"{compiler} failed on {name}",
+            facts=facts,
+            help=f"check compile_flags: {' '.join(flags)}",
+        )
+    return InternalError(
+        "E-NVRTC-FAILED",
+        f"{compiler} rejected the code generated for {name}",
+        facts=facts,
+        help="this is a fault of Tile; please report it with that file",
+    )
+
+
+# nvcc.
+
+
+@cache
+def _nvcc() -> str:
+    root = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    inside = os.path.join(root, "bin", "nvcc") if root else ""
+    found = (inside if inside and os.access(inside, os.X_OK) else None) or shutil.which("nvcc")
+    if found is None:
+        raise ToolchainError(
+            "E-NVCC-MISSING",
+            f"{COMPILER_OPTION} asks for nvcc, which was not found",
+            facts=["looked on PATH and in CUDA_HOME/bin"],
+            help=f"install the CUDA toolkit 13, or leave out {COMPILER_OPTION} to use NVRTC",
+        )
+    return found
+
+
+@cache
+def _nvcc_version() -> str:
+    run = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True)
+    return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else _nvcc()
+
+
+def _compile_nvcc(source: str, arch: str, flags: tuple[str, ...], name: str) -> DeviceCode:
+    with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
+        path = Path(folder) / f"{name}.cu"
+        path.write_text(source, encoding="utf-8")
+        outputs = []
+        for kind in ("cubin", "ptx"):
+            output = Path(folder) / f"{name}.{kind}"
+            words = [_nvcc(), f"-{kind}", f"-arch={arch}", *_NVCC_FLAGS, *flags, f"-I{include_dir()}"]
+            limit = settings.compile_timeout_seconds
+            try:
+                run = subprocess.run(
+                    [*words, str(path), "-o", str(output)], capture_output=True, text=True, timeout=limit or None
+                )
+            except subprocess.TimeoutExpired:
+                raise ToolchainError(
+                    "E-NVRTC-TIMEOUT",
+                    f"compiling {name} took longer than {limit} s",
+                    help="raise TILE_COMPILE_TIMEOUT_SECONDS, or make the kernel's unrolled loops smaller",
+                ) from None
+            if run.returncode:
+                raise _rejected("nvcc", name, source, arch, run.stderr or run.stdout, flags)
+            outputs.append(output.read_bytes())
+        return DeviceCode(outputs[0], outputs[1], "")
+
+
+_COMPILE = {"nvrtc": _compile_nvrtc, "nvcc": _compile_nvcc}

@@ -1,0 +1,70 @@
+"""CudaToolchain: an artifact's sources → ``kernel.cubin``, ``kernel.ptx`` and ``kernel.so``."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tile_core.plugin import Artifact
+from tile_core.target import Target
+
+from ..target import architecture
+from .host import HostCompile, host_identity
+from .nvrtc import COMPILER_OPTION, compile_device, compiler_version
+
+__all__ = ["TOOLCHAIN", "CudaToolchain", "device_flags"]
+
+
+class CudaToolchain:
+    """Builds artifacts of the CUDA backend."""
+
+    def identity(self, target: Target) -> str:
+        """What must change a cached kernel's key: device compiler, host compiler, flags.
+
+        The option that chooses nvcc is part of the key by itself.
+        """
+        return f"{compiler_version('nvrtc')}; {host_identity()}"
+
+    def build(self, artifact: Artifact) -> dict[str, bytes]:
+        """The binaries of an artifact.
+
+        Raises:
+            ToolchainError: a compiler is missing.
+            InternalError: a compiler rejected generated code; the source is kept and named.
+        """
+        options = dict(artifact.function.attr("pass_configs", ()))
+        compiler = options.get(COMPILER_OPTION, "nvrtc")
+        flags = (*_words(artifact.notes.get("compile_flags")), *device_flags(options))
+        arch = architecture(artifact.target).name
+        with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
+            host = HostCompile(artifact.sources["host.c"], artifact.name, Path(folder))
+            try:
+                code = compile_device(artifact.sources["kernel.cu"], arch, compiler, flags, artifact.name)
+            except BaseException:
+                host.abandon()
+                raise
+            library = host.link(code)
+        return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx, "kernel.so": library}
+
+
+def device_flags(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Flags of the device compiler that pass options ask for."""
+    flags = list(_words(options.get("tl.device_compile_flags")))
+    if options.get("tl.enable_fast_math"):
+        flags.append("--use_fast_math")
+    level = options.get("tl.ptxas_register_usage_level")
+    if level is not None:
+        flags.append(f"--ptxas-options=--register-usage-level={level}")
+    return tuple(flags)
+
+
+def _words(flags: Any) -> tuple[str, ...]:
+    if not flags:
+        return ()
+    return tuple(shlex.split(flags if isinstance(flags, str) else " ".join(flags)))
+
+
+TOOLCHAIN = CudaToolchain()
