@@ -1,7 +1,8 @@
 """Layouts of tiles in a CPU's memory: rows with a pitch, and rows of the transposed matrix.
 
-Rows that lie a multiple of 4096 bytes apart fall into one cache set, and a load after a store to the same low twelve
-bits of an address waits for it; such rows get one cache line more.
+Rows start on cache lines, so that a vector lies in one. Rows that lie a multiple of 4096 bytes apart fall into one
+cache set, and a load after a store to the same low twelve bits of an address waits for it; such rows get one line
+more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _ALIASING = 4096
 
 
 def rows(buffer: Buffer) -> Layout:
-    """Row-major, rows padded where their distance would alias."""
+    """Row-major, rows padded to whole cache lines."""
     shape = _shape(buffer)
     pitch = _pitch(shape[-1], shape[-2] if len(shape) > 1 else 1, buffer.dtype.bytes)
     return Layout(shape, (*shape[:-1], pitch), lambda *indices: indices)
@@ -45,9 +46,10 @@ def pitch_of(layout: Layout) -> int:
 
 
 def _pitch(columns: int, count: int, size: int) -> int:
-    if count > 1 and columns * size % _ALIASING == 0:
-        return columns + _LINE // size
-    return columns
+    if count == 1 or columns * size < _LINE:
+        return columns
+    pitch = -(-columns * size // _LINE) * _LINE // size
+    return pitch + _LINE // size if pitch * size % _ALIASING == 0 else pitch
 
 
 def _shape(buffer: Buffer) -> tuple[int, ...]:

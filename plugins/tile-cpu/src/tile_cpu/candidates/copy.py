@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tile_core.dtypes import DType
 from tile_core.ir import AccessPtr, BufferRegion, Expr, If, IntImm, Stmt, binary, cast, const, seq
-from tile_core.tileop import Candidate, Copy, Declined, Facts, LowerContext, Ok
+from tile_core.tileop import Candidate, Constraint, Copy, Declined, Facts, LowerContext, Ok
 from tile_core.tileop.default_candidates import CopyLoops, parallel_nest, store_to
 
 from .. import intrinsics
-from ..layouts import pitch_of, stored_transposed
+from ..layouts import pitch_of, rows, stored_transposed
 
 __all__ = ["TileCopy"]
 
@@ -28,6 +30,12 @@ class TileCopy(Candidate):
     def legal(self, op: Copy, facts: Facts) -> Ok | Declined:
         loops = CopyLoops().legal(op, facts)
         return Ok(loops.cost / 4) if isinstance(loops, Ok) else loops
+
+    def constraints(self, op: Copy, facts: Facts) -> Iterable[Constraint]:
+        for region in (op.src, op.dst):
+            buffer = region.buffer
+            if buffer.memory.level == "block" and buffer.data is None and buffer.static_shape():
+                yield Constraint(buffer, rows(buffer), "free")
 
     def lower(self, op: Copy, context: LowerContext) -> Stmt:
         layout = context.layouts.get(op.dst.buffer)
