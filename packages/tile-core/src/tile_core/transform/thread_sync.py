@@ -1,0 +1,539 @@
+"""ThreadSync: threads of a block meet where, and only where, one may touch bytes that another touched.
+
+Needs FLAT, leaves FLAT; shared memory has been planned, so that what is compared are byte ranges of the arena. Two
+accesses conflict when two distinct threads may make them on one byte, one of them writing, and nothing orders them.
+Overlap that is not disproved is a conflict. The threads are modelled explicitly: the later access by thread t, the
+earlier by another thread; variables of loops round both are the same, except that for a loop's back edge the earlier
+access belongs to the previous iteration.
+
+A meeting stands in front of the statement that would conflict, on the level of the sequence which holds both accesses,
+outside of branches that threads may take differently. Asynchronous accesses need a wait by their own thread first; if
+there is none, a full wait is put in front of the meeting. A conflict inside such a branch is left to a partial barrier
+over the threads that take it when they are whole warps, else it is an error: a barrier is never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..analysis.memory_access import SharedAccess, shared_steps
+from ..arith import Prover
+from ..errors import CompileError, declare_codes
+from ..ir import (
+    Attr,
+    Binary,
+    Bind,
+    Block,
+    Buffer,
+    BufferLoad,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    IntImm,
+    KernelLaunch,
+    PrimFunc,
+    Rewriter,
+    Seq,
+    Stmt,
+    Var,
+    While,
+    binary,
+    const,
+    seq,
+    walk,
+)
+from ..ir.effects import CommitGroup, Rendezvous
+from .base import Pass, PassContext, register_pass
+
+__all__ = ["Meetings", "ThreadSync"]
+
+declare_codes({"E-SYNC-DIVERGENT": "threads would have to meet where not all of them come"})
+
+# A state that still changes after so many rounds of a loop is taken as it is, with all its accesses pending.
+_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """How a backend makes threads meet.
+
+    Args:
+        block: all threads of the block.
+        partial: (first thread, count, barrier number) → those threads only; None where the target has no such barrier.
+        wait_all: queue → waits for all of the executing thread's asynchronous accesses.
+        warp: threads of a warp.
+    """
+
+    block: Callable[[], Stmt]
+    partial: Callable[[int, int, int], Stmt] | None = None
+    wait_all: Callable[[str], Stmt] | None = None
+    warp: int = 32
+
+
+@register_pass("ThreadSync", needs="FLAT", leaves="same", options=("tl.disable_thread_storage_sync",))
+class ThreadSync(Pass):
+    def __init__(self, meetings: Meetings) -> None:
+        self.meetings = meetings
+
+    def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
+        if context.options["tl.disable_thread_storage_sync"]:
+            return function
+        return _Function(self.meetings, context).rewrite(function)
+
+
+class _Function(Rewriter):
+    def __init__(self, meetings: Meetings, context: PassContext) -> None:
+        super().__init__()
+        self.meetings = meetings
+        self.context = context
+
+    def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
+        threads = list(node.thread_vars)
+        extents = [e.value if isinstance(e, IntImm) else 1 for e in node.threads]
+        count = 1
+        for extent in extents:
+            count *= extent
+        if count <= 1:
+            return node
+        judge = _Judge(node, threads, extents, self.context)
+        body, _ = _Walk(judge, self.meetings, self.context).statement(node.body, [])
+        self.context.solver_queries += judge.queries
+        return node.with_(body=body)
+
+
+@dataclass
+class _Flow:
+    """What a statement leaves behind.
+
+    Args:
+        exposed: accesses that can be made before any meeting inside, from the entry.
+        pending: accesses that no meeting inside has ordered, at the exit.
+        meets: whether every way through meets.
+        effects: commits, waits and meetings in order, for accesses that were pending before.
+        survivors: accesses of the previous iteration that nothing has ordered.
+    """
+
+    exposed: list[SharedAccess] = field(default_factory=list)
+    pending: list[SharedAccess] = field(default_factory=list)
+    meets: bool = False
+    effects: list[Any] = field(default_factory=list)
+    survivors: list[SharedAccess] = field(default_factory=list)
+
+
+class _Walk:
+    """Walks a kernel's statements, inserting meetings; `statement` returns the new statement and its flow."""
+
+    def __init__(self, judge: _Judge, meetings: Meetings, context: PassContext) -> None:
+        self.judge = judge
+        self.meetings = meetings
+        self.context = context
+        self.divergent: list[Expr] = []
+        self.loops: list[For] = []
+        self.barriers = 1  # number 0 is the block's own
+
+    def statement(self, node: Stmt, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
+        """`before` are the accesses pending at the entry; a conflict with them inside is met in front of the innermost
+        statement that makes it."""
+        if isinstance(node, Seq):
+            return self._sequence(node, before)
+        if isinstance(node, (Block, Attr)):
+            body, flow = self.statement(node.body, before)
+            return (node if body is node.body else node.with_(body=body)), flow
+        if isinstance(node, For):
+            return self._loop(node, before)
+        if isinstance(node, While):
+            return self._while(node, before)
+        if isinstance(node, If):
+            return self._branch(node, before)
+        return node, self._leaf(node)
+
+    def _leaf(self, node: Stmt) -> _Flow:
+        self.judge.note(node)
+        flow = _Flow()
+        for step in shared_steps(node):
+            if isinstance(step, SharedAccess):
+                if not flow.meets:
+                    flow.exposed.append(step)
+                flow.pending.append(step)
+            else:
+                _apply(step, flow)
+        return flow
+
+    def _sequence(self, node: Seq, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
+        out: list[Stmt] = []
+        flow = _Flow()
+        pending = list(before)
+        changed = False
+        for stmt in node.stmts:
+            # What is pending here and would conflict deeper inside conflicts here, so inner walks start afresh.
+            new, inner = self.statement(stmt, [])
+            conflict = self.judge.first_conflict(pending, inner.exposed)
+            if conflict is not None:
+                changed = True
+                out += self._meeting(conflict)
+                if self.divergent:
+                    # Only the threads of this branch have met.
+                    pending = []
+                else:
+                    waited = {conflict[0].queue} - {None} if self.meetings.wait_all else set()
+                    pending = [a for a in pending if a.queue and a.queue not in waited]
+                    flow.pending = [a for a in flow.pending if a.queue and a.queue not in waited]
+                    flow.effects += [*((q, 0) for q in sorted(q for q in waited if q)), Rendezvous("block")]
+                    flow.meets = True
+            changed |= new is not stmt
+            out.append(new)
+            if not flow.meets:
+                flow.exposed += inner.exposed
+            pending = _after(pending, inner)
+            flow.pending = _after(flow.pending, inner)
+            flow.effects += inner.effects
+            flow.meets |= inner.meets
+        flow.survivors = [a for a in pending if a.moved_from is not None]
+        return (seq(*out) if changed else node), flow
+
+    def _loop(self, node: For, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
+        uniform = self.judge.uniform(node.min) and self.judge.uniform(node.extent)
+        if not uniform:
+            self.divergent.append(node.extent)
+        self.loops.append(node)
+        self.judge.enter(node)
+        body, flow = self.statement(node.body, [])
+        carried = self._previous(node, flow.pending)
+        for _ in range(_ROUNDS):
+            if not carried:
+                break
+            again, flow = self._with_entry(body, carried)
+            following = self._previous(node, [*flow.pending, *flow.survivors])
+            stable = again is body and len(following) == len(carried)
+            body, carried = again, following
+            if stable and not any(a.queue for a in carried):
+                break
+        self.judge.leave(node)
+        self.loops.pop()
+        if not uniform:
+            self.divergent.pop()
+        # The loop may run not at all, so it never surely meets.
+        once = isinstance(node.extent, IntImm) and node.extent.value > 0
+        # Behind a meeting in the body, only the first iteration's accesses can be reached from the entry.
+        exposed = [a.moved({node.var: node.min}) for a in flow.exposed] if flow.meets else flow.exposed
+        result = _Flow(exposed, flow.pending, flow.meets and once, flow.effects if once else [])
+        return (node if body is node.body else node.with_(body=body)), result
+
+    def _with_entry(self, body: Stmt, carried: list[SharedAccess]) -> tuple[Stmt, _Flow]:
+        """The body walked again with accesses of the previous iteration pending."""
+        if isinstance(body, (Block, Attr)):
+            inner, flow = self._with_entry(body.body, carried)
+            return (body if inner is body.body else body.with_(body=inner)), flow
+        sequence = body if isinstance(body, Seq) else Seq((body,))
+        new, flow = self._sequence(sequence, carried)
+        if new is sequence:
+            return body, flow
+        return new, flow
+
+    def _previous(self, loop: For, accesses: list[SharedAccess]) -> list[SharedAccess]:
+        step = loop.step if loop.step is not None else const(1, loop.var.dtype)
+        earlier = binary("sub", loop.var, step)
+        moved = [replace(a.moved({loop.var: earlier}), moved_from=loop) for a in accesses]
+        seen: dict[Any, SharedAccess] = {}
+        for access in moved:
+            seen.setdefault((access.buffer, access.kind, repr(access.low), access.queue, access.age), access)
+        return list(seen.values())
+
+    def _while(self, node: While, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
+        uniform = self.judge.uniform(node.condition)
+        head = self._leaf(node)
+        if not uniform:
+            self.divergent.append(node.condition)
+        body, flow = self.statement(node.body, [])
+        again, flow = self._with_entry(body, list(flow.pending))
+        if not uniform:
+            self.divergent.pop()
+        result = _Flow([*head.exposed, *flow.exposed], [*head.pending, *flow.pending])
+        return (node if again is node.body else node.with_(body=again)), result
+
+    def _branch(self, node: If, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
+        head = self._leaf_of(node.condition, node)
+        uniform = self.judge.uniform(node.condition)
+        if not uniform:
+            self.divergent.append(node.condition)
+        then, taken = self.statement(node.then_body, [])
+        other, skipped = (None, _Flow()) if node.else_body is None else self.statement(node.else_body, [])
+        if not uniform:
+            self.divergent.pop()
+        negated = binary("eq", node.condition, const(False, "bool"))
+        taken_exposed = [a.where(node.condition) for a in taken.exposed]
+        skipped_exposed = [a.where(negated) for a in skipped.exposed]
+        pending = [*(a.where(node.condition) for a in taken.pending), *(a.where(negated) for a in skipped.pending)]
+        if not uniform:
+            conflict = self.judge.first_conflict([a.where(node.condition) for a in taken.pending], skipped_exposed)
+            if conflict is not None:
+                raise self._divergent(conflict)
+        flow = _Flow(
+            [*head.exposed, *taken_exposed, *skipped_exposed],
+            [*head.pending, *pending],
+            taken.meets and skipped.meets and other is not None,
+            # Only what both branches do is sure; a wait in one of them is not.
+            [e for e in taken.effects if e in skipped.effects],
+        )
+        changed = then is not node.then_body or other is not node.else_body
+        return (node.with_(then_body=then, else_body=other) if changed else node), flow
+
+    def _leaf_of(self, expr: Expr, node: Stmt) -> _Flow:
+        return self._leaf(Evaluate(expr, span=node.span))
+
+    def _meeting(self, conflict: tuple[SharedAccess, SharedAccess]) -> list[Stmt]:
+        """Statements that order the two accesses."""
+        if self.divergent:
+            return self._partial(conflict)
+        queue = conflict[0].queue
+        if queue is not None and self.meetings.wait_all is not None:
+            return [self.meetings.wait_all(queue), self.meetings.block()]
+        return [self.meetings.block()]
+
+    def _partial(self, conflict: tuple[SharedAccess, SharedAccess]) -> list[Stmt]:
+        interval = self.judge.threads_where(self.divergent)
+        warp = self.meetings.warp
+        if interval is None or self.meetings.partial is None or interval[0] % warp or interval[1] % warp:
+            raise self._divergent(conflict)
+        number = self.barriers
+        self.barriers += 1
+        if number > 15:
+            raise self._divergent(conflict)
+        return [self.meetings.partial(interval[0], interval[1], number)]
+
+    def _divergent(self, conflict: tuple[SharedAccess, SharedAccess]) -> CompileError:
+        first, second = conflict
+        return CompileError(
+            "E-SYNC-DIVERGENT",
+            f"threads must meet between two accesses to {second.buffer.name}, where not all of them come",
+            span=second.span,
+            spans=[(f"the other access, a {first.kind}", first.span)],
+            facts=[f"threads part at: {' and '.join(repr(c) for c in self.divergent) or repr(second.conditions)}"],
+            help="move the accesses out of the branch, or take whole warps by a condition such as tx < 64",
+        )
+
+
+def _apply(step: Any, flow: _Flow) -> None:
+    if isinstance(step, CommitGroup):
+        flow.pending = [a.committed(step.queue) for a in flow.pending]
+        flow.effects.append(step)
+    elif isinstance(step, Rendezvous):
+        if step.unit == "block" and step.waits:
+            flow.pending = [a for a in flow.pending if a.queue]
+            flow.meets = True
+            flow.effects.append(step)
+    elif isinstance(step, tuple):
+        flow.pending = [a.waited(*step) for a in flow.pending]
+        flow.effects.append(step)
+
+
+def _after(pending: list[SharedAccess], flow: _Flow) -> list[SharedAccess]:
+    """What is pending after a statement with this flow."""
+    for effect in flow.effects:
+        if isinstance(effect, CommitGroup):
+            pending = [a.committed(effect.queue) for a in pending]
+        elif isinstance(effect, Rendezvous):
+            pending = [a for a in pending if a.queue]
+        else:
+            pending = [a.waited(*effect) for a in pending]
+    return [*pending, *flow.pending]
+
+
+class _Judge:
+    """Decides whether two accesses by different threads may meet on a byte."""
+
+    def __init__(self, launch: KernelLaunch, threads: list[Var], extents: list[int], context: PassContext) -> None:
+        self.threads = threads
+        self.extents = extents
+        self.extent_of = dict(zip(threads, extents))
+        self.prover = Prover()
+        self.divergent_vars: set[Var] = set(threads)
+        self.active: list[For] = []
+        self.ranges: dict[Var, tuple[Expr, Expr]] = {}
+        for var, extent in zip(launch.grid_vars, launch.grid):
+            self.prover.bind(var, 0, extent)
+        self.known: dict[tuple[str, ...], bool] = {}
+
+    @property
+    def queries(self) -> int:
+        return self.prover.solver_queries
+
+    def note(self, node: Stmt) -> None:
+        """Remembers binds whose values differ between threads."""
+        if isinstance(node, Bind) and not self.uniform(node.value):
+            self.divergent_vars.add(node.var)
+
+    def uniform(self, expr: Expr) -> bool:
+        """Whether all threads of a block compute the same value; what memory holds is taken to differ unless global."""
+        for item in walk(expr):
+            if isinstance(item, Var) and item in self.divergent_vars:
+                return False
+            if isinstance(item, BufferLoad) and item.buffer.memory.level == "thread":
+                return False
+        return True
+
+    def enter(self, loop: For) -> None:
+        """A loop whose variable is the same for both accesses, while inside."""
+        self.active.append(loop)
+        self.ranges[loop.var] = (loop.min, loop.extent)
+        if not (self.uniform(loop.min) and self.uniform(loop.extent)):
+            self.divergent_vars.add(loop.var)
+
+    def leave(self, loop: For) -> None:
+        self.active.pop()
+
+    def first_conflict(
+        self, earlier: list[SharedAccess], later: list[SharedAccess]
+    ) -> tuple[SharedAccess, SharedAccess] | None:
+        """The first pair that may race."""
+        for b in later:
+            for a in earlier:
+                if a.root is b.root and (a.writes or b.writes) and not (a.atomic and b.atomic):
+                    if self.may_meet(a, b):
+                        return a, b
+        return None
+
+    def may_meet(self, a: SharedAccess, b: SharedAccess) -> bool:
+        """Whether two distinct threads may touch one byte. What is not disproved may be."""
+        key = tuple(repr(x) for x in (a.low, a.high, b.low, b.high, a.conditions, b.conditions, len(self.active)))
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = not self._apart(a, b)
+        return known
+
+    def _apart(self, a: SharedAccess, b: SharedAccess) -> bool:
+        shared = {loop.var for loop in self.active}
+        renamed: dict[Any, Expr] = {}
+        for var in _variables(a):
+            if var in self.divergent_vars or (var in self.ranges and var not in shared):
+                renamed[var] = Var(f"{var.name}_other", var.dtype)
+        moved = a.moved(renamed)
+        with _Scope(self.prover) as scope:
+            for var in {*_variables(moved), *_variables(b)}:
+                self._range(scope, var, renamed)
+            if self._boxes_apart(moved, b) or _versions_apart(a, b, self.prover):
+                return True
+            for condition in (*moved.conditions, *b.conditions):
+                scope.assume(condition)
+            different: Expr | None = None
+            for thread in self.threads:
+                if thread in renamed:
+                    other = binary("ne", thread, renamed[thread])
+                    different = other if different is None else binary("or", different, other)
+            if different is not None and all(t in renamed or e == 1 for t, e in zip(self.threads, self.extents)):
+                scope.assume(different)
+            disjoint = binary("or", binary("le", moved.high, b.low), binary("le", b.high, moved.low))
+            return self.prover.proves(disjoint)
+
+    def _range(self, scope: _Scope, var: Var, renamed: dict[Any, Expr]) -> None:
+        original = next((k for k, v in renamed.items() if v is var), var)
+        if original in self.extent_of:
+            scope.bind(var, const(0, var.dtype), const(self.extent_of[original], var.dtype))
+        elif original in self.ranges:
+            low, extent = self.ranges[original]
+            scope.bind(var, low, extent)
+
+    def _boxes_apart(self, a: SharedAccess, b: SharedAccess) -> bool:
+        low_a, high_a = self.prover.bounds(a.low).lo, self.prover.bounds(a.high).hi
+        low_b, high_b = self.prover.bounds(b.low).lo, self.prover.bounds(b.high).hi
+        return high_a <= low_b or high_b <= low_a
+
+    def threads_where(self, conditions: list[Expr]) -> tuple[int, int] | None:
+        """(first, count) of the threads for which conditions of the forms ``tx < n``, ``tx >= n`` hold, or None."""
+        if len(self.threads) != 1:
+            return None
+        low, high = 0, self.extents[0]
+        for condition in conditions:
+            bound = _bound_on(condition, self.threads[0])
+            if bound is None:
+                return None
+            low, high = max(low, bound[0]), min(high, bound[1])
+        return (low, high - low) if high > low else None
+
+
+def _bound_on(condition: Expr, thread: Var) -> tuple[int, int] | None:
+    if not isinstance(condition, Binary) or condition.a is not thread or not isinstance(condition.b, IntImm):
+        return None
+    value, top = condition.b.value, 1 << 30
+    return {"lt": (0, value), "le": (0, value + 1), "ge": (value, top), "gt": (value + 1, top)}.get(condition.op)
+
+
+class _Scope:
+    """Facts that hold while two accesses are compared."""
+
+    def __init__(self, prover: Prover) -> None:
+        self.prover = prover
+        self.opened: list[Any] = []
+
+    def __enter__(self) -> _Scope:
+        return self
+
+    def bind(self, var: Var, low: Expr, extent: Expr) -> None:
+        self._open(self.prover.bind(var, low, extent))
+
+    def assume(self, condition: Expr) -> None:
+        self._open(self.prover.assume(condition))
+
+    def _open(self, fact: Any) -> None:
+        fact.__enter__()
+        self.opened.append(fact)
+
+    def __exit__(self, *error: Any) -> None:
+        while self.opened:
+            self.opened.pop().__exit__(None, None, None)
+
+
+def _variables(access: SharedAccess) -> list[Var]:
+    found: dict[Var, None] = {}
+    for expr in (access.low, access.high, *access.conditions):
+        found.update((n, None) for n in walk(expr) if isinstance(n, Var))
+    return list(found)
+
+
+def _versions_apart(a: SharedAccess, b: SharedAccess, prover: Prover) -> bool:
+    """Whether the two lie in different versions of one buffer: ``(e % n) * size`` with remainders that differ by a
+    constant which n does not divide. Spares the solver the commonest question of a pipelined loop."""
+    if a.buffer is not b.buffer:
+        return False
+    first, second = _version(a.low), _version(b.low)
+    if first is None or second is None or first[1:] != second[1:]:
+        return False
+    difference = prover.simplify(binary("sub", first[0], second[0]))
+    if not isinstance(difference, IntImm) or difference.value % first[1] == 0:
+        return False
+    size = first[2]
+    return all(
+        _inside(prover, binary("sub", x.low, binary("mul", binary("floormod", v[0], v[1]), size)), x, size)
+        for x, v in ((a, first), (b, second))
+    )
+
+
+def _inside(prover: Prover, rest: Expr, access: SharedAccess, size: int) -> bool:
+    length = prover.simplify(binary("sub", access.high, access.low))
+    bounds = prover.bounds(prover.simplify(rest))
+    offset = 0
+    buffer: Buffer | None = access.buffer
+    while buffer is not None and buffer.data is not None:
+        if isinstance(buffer.offset, IntImm):
+            offset += buffer.offset.value * buffer.data.dtype.bytes
+        buffer = buffer.data
+    return isinstance(length, IntImm) and bounds.lo >= offset and bounds.hi + length.value <= offset + size
+
+
+def _version(low: Expr) -> tuple[Expr, int, int] | None:
+    """(e, n, size) of the largest term ``(e % n) * size`` of a sum."""
+    best: tuple[Expr, int, int] | None = None
+    stack: list[tuple[Expr, int]] = [(low, 1)]
+    while stack:
+        node, factor = stack.pop()
+        if isinstance(node, Binary) and node.op == "add":
+            stack += [(node.a, factor), (node.b, factor)]
+        elif isinstance(node, Binary) and node.op == "mul" and isinstance(node.b, IntImm):
+            stack.append((node.a, factor * node.b.value))
+        elif isinstance(node, Binary) and node.op in ("floormod", "truncmod") and isinstance(node.b, IntImm):
+            if best is None or factor > best[2]:
+                best = (node.a, node.b.value, factor)
+    return best

@@ -1,0 +1,236 @@
+"""Where threads must meet: conflicts found, none invented, back edges, branches, asynchronous copies, shared bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tile_core.dtypes import DType
+from tile_core.errors import CompileError
+from tile_core.ir import (
+    AccessPtr,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Completion,
+    Evaluate,
+    For,
+    If,
+    Intrinsic,
+    IRModule,
+    KernelLaunch,
+    PrimFunc,
+    StringImm,
+    Var,
+    as_shape,
+    binary,
+    const,
+    intrinsics,
+    register_intrinsic,
+    seq,
+    walk,
+)
+from tile_core.ir.effects import CommitGroup, OperandEffect, Rendezvous, WaitGroup
+from tile_core.target import Target
+from tile_core.transform import PassContext
+from tile_core.transform.plan_shared_memory import PlanSharedMemory
+from tile_core.transform.thread_sync import Meetings, ThreadSync
+
+VOID, F32 = DType("void"), DType("float32")
+
+
+def mark(name, *args):
+    return Evaluate(Call("call_extern", (StringImm(name), *args), VOID))
+
+
+MEETINGS = Meetings(
+    lambda: Evaluate(Call("test.meet", (), VOID)),
+    lambda first, count, number: mark(f"meet {first}+{count}"),
+    lambda queue: wait(0),
+)
+
+if "test.copy" not in intrinsics():
+    group = Completion("group", "q")
+    effects = (OperandEffect(0, "write", "async", group),)
+    register_intrinsic(Intrinsic("test.copy", 1, "void", False, "opaque", "an asynchronous write", effects))
+    register_intrinsic(Intrinsic("test.meet", 0, "void", False, "sync", "", (Rendezvous("block"),)))
+    register_intrinsic(Intrinsic("test.commit", 0, "void", False, "opaque", "", (CommitGroup("q"),)))
+    register_intrinsic(Intrinsic("test.wait", 1, "void", False, "opaque", "", (WaitGroup("q", 0),)))
+
+
+def async_write(buffer, index):
+    return Evaluate(Call("test.copy", (AccessPtr(buffer, (index,), const(1, "int32"), "w"),), VOID))
+
+
+def commit():
+    return Evaluate(Call("test.commit", (), VOID))
+
+
+def wait(pending):
+    return Evaluate(Call("test.wait", (const(pending, "int32"),), VOID))
+
+
+class Kernel:
+    """Parts of a kernel of 128 threads over shared `s`, `r` and global `g`, `h`."""
+
+    def __init__(self, threads=128, size=256):
+        self.tx = Var("tx")
+        self.threads = threads
+        self.s = Buffer("s", as_shape((size,)), F32, "shared")
+        self.r = Buffer("r", as_shape((size,)), F32, "shared")
+        self.g = Buffer("g", as_shape((4096,)), F32)
+        self.h = Buffer("h", as_shape((4096,)), F32)
+
+    def put(self, index, buffer=None):
+        return BufferStore(buffer or self.s, BufferLoad(self.g, (self.tx,)), (index,))
+
+    def get(self, index, buffer=None):
+        return BufferStore(self.h, BufferLoad(buffer or self.s, (index,)), (self.tx,))
+
+    def words(self, *stmts, plan=False):
+        """What runs, in order: put, get, meet, wait …"""
+        body = Block((self.s, self.r), seq(*stmts))
+        launch = KernelLaunch((Var("bx"),), (const(1, "int32"),), (self.tx,), (const(self.threads, "int32"),), body)
+        module = IRModule((PrimFunc("main", (self.g, self.h), launch),))
+        context = PassContext(Target("none"))
+        if plan:
+            module = PlanSharedMemory().apply(module, context)
+        module = ThreadSync(MEETINGS).apply(module, context)
+        self.queries = context.solver_queries
+        words = []
+        for node in walk(module["main"].body):
+            if isinstance(node, For):
+                words.append("for")
+            elif isinstance(node, If):
+                words.append("if")
+            elif isinstance(node, BufferStore):
+                words.append("put" if node.buffer.scope == "shared" else "get")
+            elif isinstance(node, Call) and node.op == "call_extern":
+                words.append(node.args[0].value)
+            elif isinstance(node, Call) and node.op.startswith("test."):
+                words.append(node.op[5:])
+        return " ".join(words)
+
+
+def loop(var, extent, *stmts):
+    return For(var, const(0, "int32"), const(extent, "int32"), "serial", seq(*stmts))
+
+
+def test_another_threads_element_needs_a_meeting():
+    k = Kernel()
+    assert k.words(k.put(k.tx), k.get(binary("sub", const(127, "int32"), k.tx))) == "put meet get"
+
+
+def test_the_own_element_needs_none():
+    k = Kernel()
+    assert k.words(k.put(k.tx), k.get(k.tx)) == "put get"
+
+
+def test_two_reads_need_none():
+    k = Kernel()
+    k.words(k.get(k.tx), k.get(binary("add", k.tx, 1)))
+    assert k.words(k.get(k.tx), k.get(binary("add", k.tx, 1))) == "get get"
+
+
+def test_disjoint_halves_need_none():
+    k = Kernel()
+    assert k.words(k.put(k.tx), k.get(binary("add", k.tx, 128))) == "put get"
+
+
+def test_one_meeting_serves_all_that_came_before():
+    k = Kernel()
+    other = binary("sub", const(127, "int32"), k.tx)
+    found = k.words(k.put(k.tx), k.put(k.tx, k.r), k.get(other), k.get(other, k.r))
+    assert found == "put put meet get get"
+
+
+def test_an_unknown_index_is_a_conflict():
+    k = Kernel()
+    index = BufferLoad(Buffer("where", as_shape((128,)), DType("int32")), (k.tx,))
+    assert k.words(k.put(k.tx), k.get(index)) == "put meet get"
+
+
+def test_a_back_edge_needs_a_meeting_too():
+    k, i = Kernel(), Var("i")
+    other = binary("sub", const(127, "int32"), k.tx)
+    assert k.words(loop(i, 4, k.put(k.tx), k.get(other))) == "for meet put meet get"
+
+
+def test_two_versions_need_one_meeting_an_iteration():
+    k, i = Kernel(), Var("i")
+    version = binary("mul", binary("floormod", i, 2), 128)
+    mine = binary("add", version, k.tx)
+    other = binary("add", version, binary("sub", const(127, "int32"), k.tx))
+    assert k.words(loop(i, 4, k.put(mine), k.get(other))) == "for put meet get"
+
+
+def test_a_copy_that_runs_ahead_needs_one_meeting_after_its_wait():
+    k, i = Kernel(), Var("i")
+    now = binary("mul", binary("floormod", i, 2), 128)
+    ahead = binary("mul", binary("floormod", binary("add", i, 1), 2), 128)
+    other = binary("add", now, binary("sub", const(127, "int32"), k.tx))
+    first = [async_write(k.s, k.tx), commit()]
+    steady = loop(i, 4, wait(0), async_write(k.s, binary("add", ahead, k.tx)), commit(), k.get(other))
+    assert k.words(*first, steady) == "copy commit for wait meet copy commit get"
+    assert k.queries <= 5
+
+
+def test_a_missing_wait_is_put_in():
+    k = Kernel()
+    other = binary("sub", const(127, "int32"), k.tx)
+    assert k.words(async_write(k.s, k.tx), commit(), k.get(other)) == "copy commit wait meet get"
+
+
+def test_a_meeting_does_not_complete_what_was_not_waited_for():
+    k = Kernel()
+    other = binary("sub", const(127, "int32"), k.tx)
+    found = k.words(async_write(k.s, k.tx), commit(), k.put(k.tx, k.r), k.get(other, k.r), k.get(other))
+    assert found == "copy commit put meet get wait meet get"
+
+
+def test_the_meeting_stands_outside_a_branch_that_parts_threads():
+    k = Kernel()
+    other = binary("sub", const(127, "int32"), k.tx)
+    branch = If(binary("lt", k.tx, const(5, "int32")), k.get(other))
+    assert k.words(k.put(k.tx), branch) == "put meet if get"
+
+
+def test_whole_warps_meet_among_themselves_inside_their_branch():
+    k = Kernel()
+    branch = If(
+        binary("lt", k.tx, const(64, "int32")), seq(k.put(k.tx), k.get(binary("sub", const(63, "int32"), k.tx)))
+    )
+    assert k.words(branch) == "if put meet 0+64 get"
+
+
+def test_threads_outside_of_the_branch_still_have_to_meet_it():
+    k = Kernel()
+    branch = If(
+        binary("lt", k.tx, const(64, "int32")), seq(k.put(k.tx), k.get(binary("sub", const(63, "int32"), k.tx)))
+    )
+    assert k.words(branch, k.get(const(0, "int32"))) == "if put meet 0+64 get meet get"
+
+
+def test_part_of_a_warp_cannot_meet():
+    k = Kernel()
+    branch = If(binary("lt", k.tx, const(5, "int32")), seq(k.put(k.tx), k.get(binary("sub", const(4, "int32"), k.tx))))
+    with pytest.raises(CompileError, match=r"E-SYNC-DIVERGENT"):
+        k.words(branch)
+
+
+def test_tiles_that_share_bytes_need_a_meeting():
+    k = Kernel()
+    found = k.words(k.put(k.tx), k.get(k.tx), k.put(binary("sub", const(127, "int32"), k.tx), k.r), plan=True)
+    assert found == "put get meet put"
+
+
+def test_one_thread_needs_no_meeting():
+    k = Kernel(threads=1)
+    assert k.words(k.put(k.tx), k.get(const(0, "int32"))) == "put get"
+
+
+def test_broadcast_reads_by_all_conflict_with_a_write_by_one():
+    k = Kernel()
+    one = If(binary("eq", k.tx, const(0, "int32")), k.put(const(7, "int32")))
+    assert k.words(one, k.get(const(7, "int32"))) == "if put meet get"
