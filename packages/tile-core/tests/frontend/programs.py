@@ -58,7 +58,7 @@ class Program:
         if choice < 0.82:
             return [f"{self.name()} = {self.value()} if {self.condition()} else {self.value()}"]
         if choice < 0.90:
-            return [f"{self.name()} {self.random.choice(['+', '-', '*'])}= {self.random.randint(0, 5)}"]
+            return [f"{self.name()} {self.random.choice(['+', '-'])}= {self.random.randint(0, 5)}"]
         return [f"{self.name()} = {self.value()}"]
 
     def branch(self, depth, in_loop):

@@ -153,3 +153,38 @@ def test_one_statement_does_not_make_a_sequence(trace):
         "@T.prim_func\ndef main(A: T.Tensor((4,), 'float32')):\n    with T.Kernel(1) as bx:\n        A[0] = 1.0\n"
     )
     assert not any(isinstance(node, Seq) for node in walk(function))
+
+
+def test_threads_trace_side_by_side():
+    from concurrent.futures import ThreadPoolExecutor
+
+    def make(size):
+        @T.prim_func
+        def main(A: T.Tensor((size,), "float32")):
+            with T.Kernel(size) as bx:
+                for k in list(range(size % 7)):
+                    A[bx] = A[bx] + k
+
+        return main.script()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(make, range(1, 60)))
+    assert found == [make(size) for size in range(1, 60)]
+
+
+def test_nested_functions_may_rebind_names_of_the_kernel(trace):
+    function = trace("""
+@T.prim_func
+def main(A: T.Tensor((4,), "float32")):
+    with T.Kernel(1) as bx:
+        count = 0
+
+        def put(value):
+            nonlocal count
+            A[count] = value
+            count += 1
+
+        put(1.0)
+        put(2.0)
+""")
+    assert "A[0] = 1.0" in function.script() and "A[1] = 2.0" in function.script()
