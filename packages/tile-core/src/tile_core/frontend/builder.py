@@ -145,7 +145,6 @@ class LoopFrame:
     as well.
     """
 
-    names: tuple[str, ...] = ()
     what = "the loop"
     no_break: Any = None
     no_continue: Any = None
@@ -219,31 +218,9 @@ def _delegate(name: str) -> Any:
     return operator
 
 
-for _name in (
-    *(
-        [
-            "add",
-            "radd",
-            "sub",
-            "rsub",
-            "mul",
-            "rmul",
-            "truediv",
-            "rtruediv",
-            "floordiv",
-            "rfloordiv",
-            "mod",
-            "rmod",
-            "and",
-            "rand",
-            "or",
-            "ror",
-            "xor",
-            "rxor",
-        ]
-    ),
-    *(["lshift", "rlshift", "rshift", "rrshift", "neg", "pos", "invert", "lt", "le", "gt", "ge", "eq", "ne"]),
-):
+_TWO_SIDED = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
+_ONE_SIDED = ("neg", "pos", "invert", "lt", "le", "gt", "ge", "eq", "ne")
+for _name in (*_TWO_SIDED, *("r" + name for name in _TWO_SIDED), *_ONE_SIDED):
     setattr(ScalarRef, f"__{_name}__", _delegate(f"__{_name}__"))
 
 

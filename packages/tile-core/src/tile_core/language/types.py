@@ -48,9 +48,6 @@ long = int64
 uint = uint32
 boolean = DType("bool")
 
-# The names that Python itself uses stand in this table, so that the module keeps Python's own.
-PYTHON_NAMES = {"bool": boolean, "int": int32, "float": float32}
-
 __all__ = [
     "bfloat16",
     "boolean",
