@@ -31,11 +31,12 @@ from tile_core.transform import (
 )
 from tile_cpu.plugin import BACKEND
 from tile_cpu.target import resolve_target
-from tile_cpu.transform import FuseParallelLoops, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
+from tile_cpu.transform import FuseParallelLoops, GroupBlocks, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
 
 LOWERING = (
     BindTarget,
     WidenKSteps,
+    GroupBlocks,
     SelectInstructions,
     LayoutInference,
     PipelinePlanning,

@@ -41,6 +41,15 @@ register_intrinsic(
     Intrinsic("cpu.reduce", 3, "given", doc="(StringImm kind, address, count): a contiguous row combined")
 )
 
+register_intrinsic(
+    Intrinsic(
+        "cpu.worth_grouping",
+        2,
+        "int32",
+        doc="(blocks, blocks a group): 1 where groups leave each thread several, else 0",
+    )
+)
+
 
 def gemm(
     ahead: tuple[BufferRegion, ...], a: AccessPtr, b: AccessPtr, c: AccessPtr, span: Any = None, **sizes: int

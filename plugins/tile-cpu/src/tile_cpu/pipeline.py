@@ -31,7 +31,7 @@ from tile_core.transform import (
     VerifyRegions,
 )
 
-from .transform import FuseParallelLoops, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
+from .transform import FuseParallelLoops, GroupBlocks, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
 
 __all__ = ["pipeline"]
 
@@ -53,6 +53,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VerifyParallelLoop,
             # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
             WidenKSteps,
+            GroupBlocks,
             SelectInstructions,
             LayoutInference,
             PipelinePlanning,

@@ -59,6 +59,12 @@ def _reduce(machine: Any, call: Call) -> Any:
     return result if result.ndim else result[()]
 
 
+def _worth_grouping(machine: Any, call: Call) -> Any:
+    # Two threads, so that tests see both answers.
+    blocks, group = (machine.integer(a) for a in call.args)
+    return np.int32(blocks >= 8 * group)
+
+
 def _tile(machine: Any, pointer: Any, shape: tuple[int, int], pitch: int) -> np.ndarray:
     """Rows `pitch` elements apart from where a pointer stands."""
     values = machine.load(_buffer(pointer), _indices(machine, pointer, shape, pitch), True, None, pointer.span)
@@ -97,3 +103,4 @@ def _wide(values: np.ndarray, pointer: Any, wide: Any) -> np.ndarray:
 register_effect("cpu.gemm", _gemm)
 register_effect("cpu.copy_transposed", _copy_transposed)
 register_effect("cpu.reduce", _reduce)
+register_effect("cpu.worth_grouping", _worth_grouping)

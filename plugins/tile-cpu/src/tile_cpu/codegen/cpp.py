@@ -289,6 +289,9 @@ class CpuKernelPrinter(CPrinter):
         pitch = self.expr(node.args[2]) if len(node.args) == 3 else str(given["lds"])
         return f"tile::copy_transpose<{given['rows']}, {given['columns']}>({dst}, {given['ldd']}, {src}, {pitch})"
 
+    def call_cpu_worth_grouping(self, node: Call) -> str:
+        return f"tile::worth_grouping(threads, {', '.join(self.expr(a) for a in node.args)})"
+
     def call_cpu_reduce(self, node: Call) -> str:
         kind, source, count = node.args
         if not isinstance(kind, StringImm) or not isinstance(source, AccessPtr):

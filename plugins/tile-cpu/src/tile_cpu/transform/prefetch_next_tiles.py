@@ -7,10 +7,11 @@ step later. The micro-kernel spreads them over its register blocks; a prefetch p
 
 from __future__ import annotations
 
-from tile_core.ir import BufferRegion, For, IntImm, PrimFunc, Rewriter, Stmt, TileOpStmt, binary, substitute, walk
+from tile_core.ir import BufferRegion, For, IntImm, PrimFunc, Rewriter, Stmt, TileOpStmt, binary, substitute
 from tile_core.tileop import Copy, Gemm
 from tile_core.transform import Pass, PassContext, register_pass
 from tile_core.transform.linear import mentions
+from tile_core.transform.pipeline_planning import body_statements
 
 __all__ = ["PrefetchNextTiles"]
 
@@ -29,7 +30,8 @@ class _Prefetch(Rewriter):
     def rewrite_For(self, node: For) -> Stmt | None:
         if node.kind != "pipelined" or not node.annotation("num_stages"):
             return self.rewrite_children(node)
-        ops = [n.op for n in walk(node.body) if isinstance(n, TileOpStmt)]
+        # Of the loop's own statements only: inside another loop, a region speaks of that loop's variable.
+        ops = [s.op for s in body_statements(node.body) if isinstance(s, TileOpStmt)]
         gemms = [op for op in ops if isinstance(op, Gemm)]
         regions = [op.src for op in ops if isinstance(op, Copy) and _is_next(op.src, node)]
         if not gemms or not regions:

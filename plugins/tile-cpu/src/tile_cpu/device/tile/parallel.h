@@ -147,6 +147,12 @@ TILE_FN bool in_parallel_region() {
 #endif
 }
 
+// Whether groups of `group` blocks leave each thread at least four: fewer would leave threads idle at the end.
+TILE_FN int worth_grouping(int threads, int64_t blocks, int group) {
+  const int64_t team = in_parallel_region() ? 1 : threads > 0 ? threads : default_threads();
+  return blocks >= 4 * team * group;
+}
+
 // body(bx, by, bz) for every block of the grid, bx fastest; `threads` 0 is the default. Blocks are handed out in order, a few at a time,
 // so a slow core takes fewer. Serial for one block or inside another parallel region. Returns success, error_out_of_memory
 // (no block has run on a thread without scratch, and the output is incomplete) or error_check_failed (failed_check has the message).
