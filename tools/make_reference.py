@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
-PACKAGES = ("tile_core", "tile_runtime", "tile_cuda", "tile_ascend", "tile_cpu")
+PACKAGES = ("tile_core", "tile_runtime", "tile_cuda", "tile_ascend", "tile_cpu", "tile_emulator")
 NOTE = "<!-- Made by tools/make_reference.py; edit the table in the source instead. -->"
 
 

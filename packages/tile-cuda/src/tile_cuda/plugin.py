@@ -20,6 +20,7 @@ BACKEND = Backend(
     execution_backends=("nvrtc",),
     # Below the CPU's 0 as long as this version generates no code: "auto" must not choose what cannot run.
     priority=-10,
+    emulation="tile_cuda.device:emulation_include_dir",
 )
 
 NVRTC = ExecutionBackend(

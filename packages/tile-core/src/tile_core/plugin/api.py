@@ -112,6 +112,8 @@ class Backend:
             bytes]``, or None.
         execution_backends: names in order of preference.
         scopes: memory scopes to register.
+        emulation: ``"module:function"``, () → the folder with the header that generated source includes when it is
+            emulated, or None where it can't be.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Backend:
     priority: int = 0
     scopes: tuple[MemoryScope, ...] = ()
     replaces: tuple[str, ...] = ()
+    emulation: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -135,7 +138,7 @@ class Backend:
             raise ValueError(f"backend {self.name} declares no target kinds")
         if len(self.api) != 2:
             raise ValueError(f"backend {self.name}: api must be (major, minor)")
-        for key in ("resolve_target", "detect", "pipeline", "candidates", "codegen", "toolchain"):
+        for key in ("resolve_target", "detect", "pipeline", "candidates", "codegen", "toolchain", "emulation"):
             value = getattr(self, key)
             if value is not None and (not isinstance(value, str) or ":" not in value):
                 raise ValueError(f"backend {self.name}: {key} must be 'module:name', found {value!r}")

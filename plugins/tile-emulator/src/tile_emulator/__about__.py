@@ -1,0 +1,3 @@
+"""Version of this distribution, read by hatchling when it builds."""
+
+__version__ = "0.2.0"

@@ -1,0 +1,220 @@
+// Matrix instructions of a warp, with the fragment layouts of PTX ISA section "Matrix multiply-accumulate operation using mma instruction".
+// The lanes' operands are gathered by a collective, computed once, and scattered.
+#pragma once
+#include <cmath>
+
+#include "sync.h"
+
+namespace emu {
+
+// ---- element types --------------------------------------------------------------------------------------------------------------
+static double decode_small(uint32_t bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
+    int bias = (1 << (exponent_bits - 1)) - 1;
+    uint32_t mantissa = bits & ((1u << mantissa_bits) - 1), top = (1u << exponent_bits) - 1;
+    uint32_t exponent = bits >> mantissa_bits & top;
+    double sign = bits >> (exponent_bits + mantissa_bits) & 1 ? -1.0 : 1.0;
+    if (exponent == top && has_infinity) return mantissa ? NAN : sign * INFINITY;
+    if (exponent == top && mantissa == (1u << mantissa_bits) - 1) return NAN;  // e4m3: only this pattern
+    if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+    return sign * std::ldexp(mantissa + (1u << mantissa_bits), static_cast<int>(exponent) - bias - mantissa_bits);
+}
+static uint32_t encode_small(double value, int exponent_bits, int mantissa_bits, bool has_infinity) {
+    uint32_t sign = std::signbit(value) ? 1u << (exponent_bits + mantissa_bits) : 0, top = (1u << exponent_bits) - 1;
+    if (std::isnan(value)) return sign | top << mantissa_bits | (has_infinity ? 1u << (mantissa_bits - 1) : (1u << mantissa_bits) - 1);
+    double magnitude = std::fabs(value);
+    int bias = (1 << (exponent_bits - 1)) - 1, exponent = 0;
+    uint32_t largest = has_infinity ? (top << mantissa_bits) - 1 : (top << mantissa_bits | ((1u << mantissa_bits) - 2));
+    if (magnitude == 0) return sign;
+    std::frexp(magnitude, &exponent);
+    int scale = std::max(exponent - 1, 1 - bias) - mantissa_bits;
+    double units = std::nearbyint(std::ldexp(magnitude, -scale));  // nearest even, the mode programs start in
+    int biased = scale + mantissa_bits + bias;
+    uint64_t bits = units >= std::ldexp(1.0, mantissa_bits)
+                        ? (static_cast<uint64_t>(biased) << mantissa_bits) + (static_cast<uint64_t>(units) - (1u << mantissa_bits))
+                        : static_cast<uint64_t>(units);
+    if (std::isinf(magnitude) || bits > largest) return sign | (has_infinity ? top << mantissa_bits : largest);  // fp8 saturates
+    return sign | static_cast<uint32_t>(bits);
+}
+static float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+static uint32_t size_of(Element type) {
+    switch (type) {
+        case Element::f64: return 8;
+        case Element::f32: case Element::tf32: case Element::s32: return 4;
+        case Element::f16: case Element::bf16: return 2;
+        default: return 1;
+    }
+}
+double decode(Element type, const void* address) noexcept {
+    uint32_t bits = 0;
+    memcpy(&bits, address, std::min(4u, size_of(type)));
+    switch (type) {
+        case Element::f64: {
+            double value;
+            memcpy(&value, address, 8);
+            return value;
+        }
+        case Element::f32: return float_of(bits);
+        case Element::tf32: return float_of(bits & 0xFFFFE000u);  // the unit ignores the low 13 bits
+        case Element::bf16: return float_of(bits << 16);
+        case Element::f16: return decode_small(bits, 5, 10, true);
+        case Element::e4m3: return decode_small(bits, 4, 3, false);
+        case Element::e5m2: return decode_small(bits, 5, 2, true);
+        case Element::s8: return static_cast<int8_t>(bits);
+        case Element::u8: return bits;
+        default: return static_cast<int32_t>(bits);
+    }
+}
+void encode(Element type, void* address, double value) noexcept {
+    uint32_t bits = 0;
+    switch (type) {
+        case Element::f64: memcpy(address, &value, 8); return;
+        case Element::f32: case Element::tf32: {
+            float narrow = static_cast<float>(value);
+            memcpy(address, &narrow, 4);
+            return;
+        }
+        case Element::bf16: {
+            float narrow = static_cast<float>(value);
+            memcpy(&bits, &narrow, 4);
+            bits = std::isnan(value) ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+            break;
+        }
+        case Element::f16: bits = encode_small(value, 5, 10, true); break;
+        case Element::e4m3: bits = encode_small(value, 4, 3, false); break;
+        case Element::e5m2: bits = encode_small(value, 5, 2, true); break;
+        default: bits = static_cast<uint32_t>(static_cast<int64_t>(value)); break;
+    }
+    memcpy(address, &bits, size_of(type));
+}
+
+// ---- ldmatrix, stmatrix ---------------------------------------------------------------------------------------------------------
+namespace {
+struct MatrixMove {
+    uint8_t* row;
+    uint8_t* registers;
+    uint32_t num;
+    bool transposed, store;
+};
+const char* const kLoadMatrix = "ldmatrix";
+const char* const kStoreMatrix = "stmatrix";
+const char* const kMma = "mma";
+
+// Register j of lane l holds row l / 4, elements 2·(l % 4) and + 1 of matrix j; transposed: of the matrix transposed.
+void move_matrices(void* const* lanes, uint32_t) {
+    uint32_t num = static_cast<MatrixMove*>(lanes[0])->num;
+    for (uint32_t j = 0; j < num; ++j)
+        for (uint32_t lane = 0; lane < 32; ++lane)
+            for (uint32_t half = 0; half < 2; ++half) {
+                MatrixMove& mine = *static_cast<MatrixMove*>(lanes[lane]);
+                uint32_t row = lane / 4, column = lane % 4 * 2 + half;
+                if (mine.transposed) std::swap(row, column);
+                uint8_t* memory = static_cast<MatrixMove*>(lanes[j * 8 + row])->row + 2 * column;
+                uint8_t* value = mine.registers + 4 * j + 2 * half;
+                memcpy(mine.store ? memory : value, mine.store ? value : memory, 2);
+            }
+}
+void move_matrix(const char* name, MatrixMove move, uint32_t pc) {
+    Thread& me = *engine.current;
+    me.pc = pc;
+    bool gives_address = me.index % 32 < move.num * 8;
+    if (gives_address) aligned(move.row, 16, pc);
+    if (move.store) access(move.registers, 4 * move.num, false, false, pc);
+    if (gives_address) access(move.row, 16, move.store, false, pc);
+    gather(name, ~0u, &move, move_matrices, false, pc);
+    if (!move.store) access(move.registers, 4 * move.num, true, false, pc);
+}
+bool whole_warp(const char* what, uint32_t pc) {
+    if (existing() == ~0u) return true;
+    report("divergent-collective", std::string(what) + " needs all 32 lanes; the block's last warp has fewer", engine.current, pc);
+    end_launch();
+}
+}  // namespace
+
+void ldmatrix(void* registers, const void* row, uint32_t num, bool transposed) {
+    whole_warp(kLoadMatrix, EMU_PC);
+    move_matrix(kLoadMatrix, {static_cast<uint8_t*>(const_cast<void*>(row)), static_cast<uint8_t*>(registers), num, transposed, false}, EMU_PC);
+}
+void stmatrix(void* row, const void* registers, uint32_t num, bool transposed) {
+    whole_warp(kStoreMatrix, EMU_PC);
+    move_matrix(kStoreMatrix, {static_cast<uint8_t*>(row), static_cast<uint8_t*>(const_cast<void*>(registers)), num, transposed, true}, EMU_PC);
+}
+
+// ---- mma ------------------------------------------------------------------------------------------------------------------------
+namespace {
+struct Product {
+    uint32_t m, n, k;
+    Element a_type, b_type, c_type;
+    uint8_t* d;
+    const uint8_t *a, *b, *c;
+};
+
+// A: registers of `per` elements; register r holds rows group + 8·(r % 2) for m 16, columns per·(lane % 4) + 4·per·(r / 2).
+// B: register r holds rows per·(lane % 4) + 4·per·r, column group. C: elements 2·(lane % 4) + i % 2, rows group + 8·(i / 2).
+void place_a(const Product& p, uint32_t lane, uint32_t i, uint32_t& row, uint32_t& column) {
+    uint32_t per = std::max(1u, 4 / size_of(p.a_type)), reg = i / per, rows = p.m / 8;
+    row = lane / 4 + 8 * (reg % rows);
+    column = lane % 4 * per + i % per + 4 * per * (reg / rows);
+}
+void place_b(const Product& p, uint32_t lane, uint32_t i, uint32_t& row, uint32_t& column) {
+    uint32_t per = std::max(1u, 4 / size_of(p.b_type)), reg = i / per;
+    row = lane % 4 * per + i % per + 4 * per * reg;
+    column = lane / 4;
+}
+void place_c(uint32_t lane, uint32_t i, uint32_t& row, uint32_t& column) {
+    row = lane / 4 + 8 * (i / 2);
+    column = lane % 4 * 2 + i % 2;
+}
+
+template <class T>
+void multiply(void* const* lanes) {
+    const Product& first = *static_cast<Product*>(lanes[0]);
+    uint32_t m = first.m, n = first.n, k = first.k, row, column;
+    T a[16 * 32], b[32 * 8], c[16 * 8];
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+        const Product& p = *static_cast<Product*>(lanes[lane]);
+        for (uint32_t i = 0; i < m * k / 32; ++i)
+            place_a(p, lane, i, row, column), a[row * k + column] = static_cast<T>(decode(p.a_type, p.a + i * size_of(p.a_type)));
+        for (uint32_t i = 0; i < n * k / 32; ++i)
+            place_b(p, lane, i, row, column), b[row * n + column] = static_cast<T>(decode(p.b_type, p.b + i * size_of(p.b_type)));
+        for (uint32_t i = 0; i < m * n / 32; ++i)
+            place_c(lane, i, row, column), c[row * n + column] = static_cast<T>(decode(p.c_type, p.c + i * size_of(p.c_type)));
+    }
+    for (uint32_t r = 0; r < m; ++r)
+        for (uint32_t kk = 0; kk < k; ++kk)
+            for (uint32_t s = 0; s < n; ++s) c[r * n + s] += a[r * k + kk] * b[kk * n + s];
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+        const Product& p = *static_cast<Product*>(lanes[lane]);
+        for (uint32_t i = 0; i < m * n / 32; ++i)
+            place_c(lane, i, row, column), encode(p.c_type, p.d + i * size_of(p.c_type), static_cast<double>(c[row * n + column]));
+    }
+}
+void multiply_any(void* const* lanes, uint32_t) {
+    const Product& first = *static_cast<Product*>(lanes[0]);
+    if (first.c_type == Element::s32 || first.c_type == Element::f64)
+        multiply<double>(lanes);  // exact for sums of products of 8-bit integers
+    else
+        multiply<float>(lanes);
+}
+}  // namespace
+
+void mma(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Element c_type, void* d, const void* a, const void* b,
+         const void* c) {
+    uint32_t pc = EMU_PC;
+    engine.current->pc = pc;
+    if (n != 8 || k > 32 || (m != 16 && m != 8)) unchecked("mma of a shape that the emulator does not know");
+    whole_warp(kMma, pc);
+    access(a, m * k / 32 * size_of(a_type), false, false, pc);
+    access(b, n * k / 32 * size_of(b_type), false, false, pc);
+    access(c, m * n / 32 * size_of(c_type), false, false, pc);
+    Product product{m,      n, k, a_type, b_type, c_type, static_cast<uint8_t*>(d), static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b),
+                    static_cast<const uint8_t*>(c)};
+    gather(kMma, ~0u, &product, multiply_any, false, pc);
+    access(d, m * n / 32 * size_of(c_type), true, false, pc);
+}
+
+}  // namespace emu
