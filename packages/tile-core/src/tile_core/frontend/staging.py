@@ -7,7 +7,6 @@ function object around the same code.
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import linecache
 from collections.abc import Callable
@@ -114,6 +113,8 @@ def from_source(text: str, globals: dict[str, Any] | None = None, name: str | No
     Raises:
         CompileError: nothing is defined, or not `name` (E-SOURCE-EMPTY).
     """
+    import hashlib  # loads the system's cryptography, which kernels in files never need
+
     source = f"<tile source {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
     add_source(source, text)
     lines = text.splitlines(keepends=True)
