@@ -57,7 +57,7 @@ REDUCE(fp16, lanes<float>) REDUCE(bf16, lanes<float>)
     out[3] = T(reduce_any<lanes<T>>(x, n));                                                                          \
     out[4] = T(reduce_all<lanes<T>>(x, n));                                                                          \
   }
-REDUCE_BITS(uint8_t) REDUCE_BITS(int32_t) REDUCE_BITS(int64_t)
+REDUCE_BITS(bool) REDUCE_BITS(uint8_t) REDUCE_BITS(int32_t) REDUCE_BITS(int64_t)
 // The tail of an expression that is not zero on inactive lanes must not count.
 API float sum_of_exp(const float* x, int n) {
   return reduce_lanes<lanes<float>>(n, op_sum{}, [&](auto m, int j) TILE_INLINE { return tile::exp(load<float>(m, x + j)); });

@@ -123,7 +123,7 @@ def test_reductions(library, kind):
             wide.min(initial=highest),
             np.abs(wide).sum(dtype=carried),
         ]
-        wanted += [np.abs(wide).max(initial=lowest), wide.prod(dtype=carried)]
+        wanted += [np.abs(wide).max(initial=0), wide.prod(dtype=carried)]
         assert np.array_equal(out, np.array(wanted, carried)), n
 
 
@@ -145,6 +145,15 @@ def test_bit_reductions(library, kind):
         getattr(library, f"bits_{kind}")(pointer(x), n, pointer(out))
         wanted = [f.reduce(x) for f in (np.bitwise_and, np.bitwise_or, np.bitwise_xor)] + [x.any(), x.all()]
         assert np.array_equal(out, np.array(wanted).astype(TYPES[kind])), n
+
+
+def test_bit_reductions_of_truth_values(library):
+    rng = np.random.default_rng(8)
+    for n in (1, 5, 64, 100, 300):
+        for share in (0.0, 0.02, 0.98, 1.0):
+            x, out = rng.random(n) < share, np.zeros(5, bool)
+            library.bits_bool(pointer(x), n, pointer(out))
+            assert np.array_equal(out, [x.all(), x.any(), np.bitwise_xor.reduce(x), x.any(), x.all()]), (n, share)
 
 
 def test_inactive_lanes_of_an_expression_do_not_count(library):

@@ -140,6 +140,7 @@ static inline void gemm(const A* a, const B* b, C* c, Step step = Step{}) {
     constexpr int K2 = (K + 1) / 2, pitch_a = detail::padded(TA ? M : K2), pitch_b = detail::padded(N);
     constexpr size_t a_size = size_t(TA ? K2 : M) * pitch_a, b_size = size_t(K2) * pitch_b, turn_size = TB ? size_t(N) * detail::padded(K2) : 0;
     int32_t* pa = static_cast<int32_t*>(ThreadArena<1>::mine().reserve((a_size + b_size + turn_size) * sizeof(int32_t)));
+    if (!pa) return check(false, "memory for the packed operands of a gemm");
     int32_t* pb = pa + a_size;
     if constexpr (TA) detail::pair_rows<K, M>(pa, pitch_a, a, LDA);
     else detail::pair_columns<M, K>(pa, pitch_a, a, LDA);
@@ -158,7 +159,10 @@ static inline void gemm(const A* a, const B* b, C* c, Step step = Step{}) {
     constexpr size_t a_size = pack_a ? size_t(a_rows) * pitch_a : 0, b_size = pack_b ? size_t(K) * pitch_b : 0;
     const T *pa, *pb;
     T* scratch = nullptr;
-    if constexpr (pack_a || pack_b) scratch = static_cast<T*>(ThreadArena<1>::mine().reserve((a_size + b_size) * sizeof(T)));
+    if constexpr (pack_a || pack_b) {
+      scratch = static_cast<T*>(ThreadArena<1>::mine().reserve((a_size + b_size) * sizeof(T)));
+      if (!scratch) return check(false, "memory for the packed operands of a gemm");
+    }
     if constexpr (pack_a) {
       copy_tile(scratch, pitch_a, a, LDA, a_rows, a_columns);
       pa = scratch;

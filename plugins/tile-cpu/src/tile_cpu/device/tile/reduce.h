@@ -1,6 +1,6 @@
 // Reductions of a contiguous row, and of any expression over lanes, with four accumulators and a masked tail.
 //
-// max and min drop NaN (CUDA fmaxf); sum and prod of fp16/bf16 accumulate in fp32. An empty row gives the identity.
+// max and min drop NaN (CUDA fmaxf); sum and prod of fp16/bf16 accumulate in fp32. An empty row gives the identity (0 for absmax).
 #pragma once
 
 #include <limits>
