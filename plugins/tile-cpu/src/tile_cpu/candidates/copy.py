@@ -71,7 +71,11 @@ def _transposing(op: Copy, context: LowerContext) -> Stmt | None:
     move = intrinsics.copy_transposed(
         target, pitch_of(context.layouts[dst.buffer]), first, pitch, *counts, span=op.span
     )
-    partial = [binary("lt", n, extent) for n, extent in zip(counts, extents) if not isinstance(n, IntImm)]
+    partial = [
+        binary("lt", n, extent)
+        for n, extent in zip(counts, extents)
+        if not (isinstance(n, IntImm) and n.value >= extent)
+    ]
     if not partial:
         return move
     zero = const(0, dst.dtype)
