@@ -10,7 +10,7 @@ import pytest
 import tile_cpu.reference  # noqa: F401  (the interpreter learns the CPU's intrinsics)
 from tile_core.errors import CompileError, TileWarning
 from tile_core.testing.passes import random_arguments, run_each_pass
-from tile_core.testing.programs import random_program, random_program_arguments
+from tile_core.testing.programs import random_program, random_program_arguments, random_program_type
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
@@ -79,7 +79,7 @@ def check_random(seed):
         # That a race is not disproved is said once; here there is none.
         warnings.simplefilter("ignore", TileWarning)
         try:
-            check(function, random_program_arguments(seed), reduction=32, scale=8)
+            check(function, random_program_arguments(seed), dtype=random_program_type(seed), reduction=32, scale=8)
         except CompileError as error:
             # An access that a condition leaves only where it lies outside is refused, rightly.
             assert error.code == "E-REGION-OUTSIDE"

@@ -105,6 +105,7 @@ def run_each_pass(
     options: dict[str, Any] | None = None,
     guarded_by: str = "LegalizeSafeMemoryAccess",
     unfinished: tuple[str, ...] = ("LowerTileOp",),
+    dtype: Any = None,
     reduction: int = 1,
     scale: float = 1.0,
     check_written: bool = False,
@@ -120,7 +121,7 @@ def run_each_pass(
         guarded_by: the pass after which accesses outside global buffers are faults.
         unfinished: passes after which the function means something only once the next one has run: LowerTileOp gives
             intrinsics physical tiles, ApplyLayouts the rest.
-        reduction, scale: for the tolerance, see `assert_close`.
+        dtype, reduction, scale: for the tolerance, see `assert_close`; `dtype` by default each parameter's own.
         check_written: see `interpret`.
 
     Returns:
@@ -149,7 +150,7 @@ def run_each_pass(
                     assert_close(
                         got,
                         wanted,
-                        param.dtype,
+                        param.dtype if dtype is None or not param.dtype.is_float else dtype,
                         reduction=reduction,
                         scale=scale,
                         label=f"{param.name} after {pass_.name}",

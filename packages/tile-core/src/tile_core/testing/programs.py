@@ -37,11 +37,25 @@ from ..ir import (
     seq,
     unary,
 )
-from ..tileop import Copy, Fill, Gemm, Reduce, Scan, TileOp
+from ..tileop import GEMM_DTYPES, Copy, Fill, Gemm, Reduce, Scan, TileOp
 from .passes import random_arguments
 
-__all__ = ["random_program", "random_program_arguments"]
+__all__ = ["random_program", "random_program_arguments", "random_program_type"]
 
+# The first is the row's and the tensors'; tiles take any of them. Floats and integers do not mix: a rounding error of
+# the last bit would become an error of 1.
+_TYPES = (
+    ("float32",),
+    ("float32",),
+    ("int32",),
+    ("int16",),
+    ("float16",),
+    ("float64", "float32"),
+    ("float32", "float16"),
+    ("float32", "bfloat16"),
+    ("int32", "int8", "int64"),
+    ("uint8", "int32", "uint32"),
+)
 _EXTENTS = (1, 2, 3, 5, 8, 12, 16, 17, 32)
 
 
@@ -52,6 +66,11 @@ def random_program(seed: int, *, statements: int = 6) -> PrimFunc:
     written element by element. Half of the kernels take their sizes from the tensors.
     """
     return _Maker(seed, statements).function()
+
+
+def random_program_type(seed: int) -> str:
+    """The narrowest element type that values of `random_program(seed)` pass through: its tolerance counts."""
+    return min(_Maker(seed, 0).types, key=lambda dtype: dtype.bits).name
 
 
 def random_program_arguments(seed: int) -> list[Any]:
@@ -66,19 +85,20 @@ class _Maker:
         self.statements = statements
         self.rows, self.columns = self.random.choice(_EXTENTS), self.random.choice(_EXTENTS)
         self.bx, self.by = Var("bx"), Var("by")
-        self.dtype = DType(self.random.choice(("float32", "float32", "int32", "int16", "float16")))
+        self.types = tuple(DType(name) for name in self.random.choice(_TYPES))
+        self.dtype = self.types[0]
         shape, self.grid = self._sizes()
         self.x, self.y, self.z, self.e = (Buffer(name, shape, self.dtype) for name in "XYZE")
         # A row result for each block along x: there are no more of them than columns.
         self.r = Buffer("R", (shape[1], shape[0]), self.dtype)
         tile = as_shape((self.rows, self.columns))
-        self.tiles = [Buffer(f"t{i}", tile, self.dtype, self._scope()) for i in range(3)]
+        self.tiles = [Buffer(f"t{i}", tile, self.random.choice(self.types), self._scope()) for i in range(3)]
         self.row = Buffer("row", as_shape((self.rows,)), self.dtype, "fragment")
         self.count = 0
 
     def function(self) -> PrimFunc:
         body: list[Stmt] = [self._load(self.tiles[0], self.x), self._load(self.tiles[1], self.y)]
-        body += [_op(Fill(full_region(self.tiles[2]), self._constant())), self._reduce(clear=True)]
+        body += [_op(Fill(full_region(self.tiles[2]), self._constant(self.tiles[2].dtype))), self._reduce(clear=True)]
         for _ in range(self.statements):
             body.append(self._statement(depth=2))
         body.append(self._elements())
@@ -122,9 +142,9 @@ class _Maker:
         target = self.random.choice(self.tiles)
         others = [t for t in self.tiles if t is not target]
         loads = [BufferLoad(target, (i, j)), BufferLoad(self.row, (i,)), *(BufferLoad(t, (i, j)) for t in others)]
-        body: Stmt = BufferStore(target, self._value(loads, (i, j)), (i, j))
+        body: Stmt = BufferStore(target, self._value(target.dtype, loads, (i, j)), (i, j))
         if self.random.random() < 0.4:
-            other = BufferStore(target, self._value(loads, (i, j)), (i, j)) if self.random.random() < 0.5 else None
+            other = BufferStore(target, self._value(target.dtype, loads, (i, j)), (i, j)) if self._coin() else None
             body = If(self._condition((i, j), loads), body, other)
         return self._nest((i, self.rows), (j, self.columns), body)
 
@@ -137,7 +157,7 @@ class _Maker:
         for tensor in (self.x, self.y, self.x):
             down, right = self._shift(self.height, 3), self._shift(self.width, 5)
             loads.append(BufferLoad(tensor, (binary("add", row, down), binary("add", column, right))))
-        body = BufferStore(self.e, self._value(loads, (row, column)), (row, column))
+        body = BufferStore(self.e, self._value(self.dtype, loads, (row, column)), (row, column))
         if self.random.random() < 0.3:
             return self._nest((j, self.columns), (i, self.rows), body)
         return self._nest((i, self.rows), (j, self.columns), body)
@@ -155,39 +175,29 @@ class _Maker:
     def _row_loop(self) -> Stmt:
         i = self._var("i")
         loads: list[Expr] = [BufferLoad(self.row, (i,))]
-        body = BufferStore(self.row, self._value(loads, (i,)), (i,))
+        body = BufferStore(self.row, self._value(self.dtype, loads, (i,)), (i,))
         return _loop(i, self.rows, "parallel", body)
 
     def _tile_op(self) -> Stmt:
-        first, second, third = self.random.sample(self.tiles, 3)
+        first, second, third = (full_region(t) for t in self.random.sample(self.tiles, 3))
         kind = self.random.choice(("copy", "reduce", "fill", "scan", "gemm"))
         if kind == "copy":
-            return _op(Copy(full_region(first), full_region(second)))
+            return _op(Copy(first, second))
         if kind == "fill":
-            return _op(Fill(full_region(first), self._constant()))
-        if kind == "scan" and self.dtype.name != "float16":
+            return _op(Fill(first, self._constant(first.dtype)))
+        if kind == "scan" and first.dtype is second.dtype:
             name = self.random.choice(("sum", "max"))
-            return _op(
-                Scan(
-                    full_region(first), full_region(second), name, self.random.randrange(2), self.random.random() < 0.5
-                )
-            )
-        if kind == "gemm" and self.rows == self.columns and self.dtype.name in ("float32", "int32"):
-            return _op(
-                Gemm(
-                    full_region(first),
-                    full_region(second),
-                    full_region(third),
-                    transpose_a=self.random.random() < 0.5,
-                    transpose_b=self.random.random() < 0.5,
-                    clear_accum=self.random.random() < 0.5,
-                )
-            )
-        return self._reduce(clear=self.random.random() < 0.5)
+            return _op(Scan(first, second, name, self.random.randrange(2), self._coin()))
+        if kind == "gemm" and self.rows == self.columns and _multiply(first, second, third):
+            return _op(Gemm(first, second, third, self._coin(), self._coin(), clear_accum=self._coin()))
+        return self._reduce(clear=self._coin())
+
+    def _coin(self) -> bool:
+        return self.random.random() < 0.5
 
     def _reduce(self, clear: bool) -> Stmt:
         kinds = ("max", "min", "absmax", "sum", "abssum") if self.dtype.is_float else ("max", "min", "sum", "bitxor")
-        source = full_region(self.tiles[0] if clear else self.random.choice(self.tiles))
+        source = full_region(self.random.choice(self.tiles))
         return _op(Reduce(source, full_region(self.row), self.random.choice(kinds), 1, clear))
 
     def _serial(self, depth: int) -> Stmt:
@@ -203,32 +213,35 @@ class _Maker:
 
     # Values
 
-    def _value(self, loads: list[Any], indices: tuple[Expr, ...], depth: int = 3) -> Expr:
+    def _value(self, dtype: DType, loads: list[Any], indices: tuple[Expr, ...], depth: int = 3) -> Expr:
+        """An expression of type `dtype` over loads and indices."""
         choice = self.random.random()
         if depth == 0 or choice < 0.2:
-            return self.random.choice([*loads, self._constant(), cast(self.random.choice(indices), self.dtype)])
+            leaves = [*loads, self._constant(dtype), self.random.choice(indices)]
+            return cast(self.random.choice(leaves), dtype)
         if choice < 0.35:
             condition = self._condition(indices, loads)
-            a, b = self._value(loads, indices, depth - 1), self._value(loads, indices, depth - 1)
-            return select(condition, a, b, lazy=self.random.random() < 0.5)
-        if choice < 0.45:
-            return unary("neg", self._value(loads, indices, depth - 1))
-        value = self._value(loads, indices, depth - 1)
-        if self.dtype.is_float and choice < 0.6:
-            return Call(self.random.choice(("abs", "floor", "ceil", "trunc")), (value,), self.dtype)
-        if not self.dtype.is_float and choice < 0.6:
+            a, b = (self._value(dtype, loads, indices, depth - 1) for _ in range(2))
+            return select(condition, a, b, lazy=self._coin())
+        if choice < 0.4:
+            other = self.random.choice(self.types)
+            return cast(self._value(other, loads, indices, depth - 1), dtype)
+        value = self._value(dtype, loads, indices, depth - 1)
+        if choice < 0.5:
+            return unary("neg", value)
+        if choice < 0.6:
+            if dtype.is_float:
+                return Call(self.random.choice(("abs", "floor", "ceil", "trunc")), (value,), dtype)
             op = self.random.choice(("floordiv", "floormod", "truncdiv", "truncmod", "shl", "shr"))
-            amount = self.random.choice((1, 2, 3, 5, 7))
-            return binary(op, value, const(amount, self.dtype))
-        ops = ["add", "sub", "mul", "min", "max"]
-        if not self.dtype.is_float:
-            ops += ["bitand", "bitor", "bitxor"]
-        return binary(self.random.choice(ops), value, self._value(loads, indices, depth - 1))
+            return binary(op, value, const(self.random.choice((1, 2, 3, 5, 7)), dtype))
+        ops = ("add", "sub", "mul", "min", "max", *(() if dtype.is_float else ("bitand", "bitor", "bitxor")))
+        return binary(self.random.choice(ops), value, self._value(dtype, loads, indices, depth - 1))
 
     def _condition(self, indices: tuple[Expr, ...], loads: list[Any]) -> Expr:
         op = self.random.choice(("lt", "le", "gt", "ge", "eq", "ne"))
         if loads and self.random.random() < 0.4:
-            left = binary(op, self.random.choice(loads), self._constant())
+            load = self.random.choice(loads)
+            left = binary(op, load, self._constant(load.dtype))
         else:
             modulus = self.random.choice((2, 3, 5))
             left = binary(op, binary("floormod", self.random.choice(indices), modulus), self.random.randrange(modulus))
@@ -236,9 +249,11 @@ class _Maker:
             return binary(self.random.choice(("and", "or")), left, self._condition(indices, loads))
         return left
 
-    def _constant(self) -> Expr:
+    def _constant(self, dtype: DType) -> Expr:
         value = self.random.choice((-3, -1, 0, 1, 2, 7))
-        return const(value / 2 if self.dtype.is_float else value, self.dtype)
+        if dtype.is_float:
+            return const(value / 2, dtype)
+        return const(abs(value) if dtype.kind == "u" else value, dtype)
 
     # Places
 
@@ -267,6 +282,12 @@ class _Maker:
 
 def _loop(var: Var, extent: int, kind: str, body: Stmt) -> Stmt:
     return For(var, const(0, "int32"), const(extent, "int32"), kind, body)
+
+
+def _multiply(a: BufferRegion, b: BufferRegion, c: BufferRegion) -> bool:
+    """Whether `Gemm` takes these element types."""
+    names = a.dtype.name, b.dtype.name, c.dtype.name
+    return any(all(name in row for name, row in zip(names, types)) for types in GEMM_DTYPES)
 
 
 def _ceildiv(a: Expr, b: int) -> Expr:
