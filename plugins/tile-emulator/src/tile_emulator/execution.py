@@ -58,11 +58,11 @@ def build(artifact: Artifact) -> EmulatedKernel:
     names = [f.name for f in device_functions(module)]
     includes = [resolve(backend.emulation)()]
     path = build_library(artifact.sources[KERNEL], names, includes, host_source(module, lines))
-    library = EmulatedLibrary(path, LineMap.from_text(lines))
     # What loads any library with a packed entry; it also turns failed checks into errors with the parameter's line.
     loader = registry.current().get("tile.execution_backends", "tvm_ffi")
     entry = resolve(loader.build)(replace(artifact, binaries={"kernel.so": path}))
-    return EmulatedKernel(artifact.name, entry, library)
+    # Opened after the loader has it: that brings the tvm-ffi library which it needs.
+    return EmulatedKernel(artifact.name, entry, EmulatedLibrary(path, LineMap.from_text(lines)))
 
 
 class EmulatedKernel:

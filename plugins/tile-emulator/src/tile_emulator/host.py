@@ -58,6 +58,8 @@ def host_source(module: IRModule, lines: str) -> str:
         CompileError: a kernel takes a scalar of a type that a parameter array can't hold here.
     """
     kernels = {f.name: f for f in device_functions(module)}
+    for kernel in kernels.values():
+        _check_scalars(kernel)
     shared = {row["name"]: int(row["shared_bytes"]) for row in json.loads(lines).get("kernels", ())}
     hosts = [f for f in module.functions if f.attr("calling_convention") == "packed"]
     entries = [
@@ -117,7 +119,7 @@ class _Launch:
                 before.append(self._tensor(printer, param, value))
                 values.append(f"void* v{index} = tile_emu_pointer({printer.expr(value)});")
             else:
-                values.append(f"{self._scalar(printer, kernel, param)} v{index} = {printer.expr(value)};")
+                values.append(f"{printer.type_name(param.dtype)} v{index} = {printer.expr(value)};")
         slots = ", ".join(f"&v{i}" for i in range(len(values))) or "0"
         return (
             f"({{ {' '.join(before)} {' '.join(values)} void* values[] = {{{slots}}}; "
@@ -133,14 +135,16 @@ class _Launch:
         fresh = int(tensor in self.outputs)
         return f'tile_emu_add_tensor("{param.name}", {printer.expr(tensor)}, {fresh});'
 
-    @staticmethod
-    def _scalar(printer: Any, kernel: PrimFunc, param: Var) -> str:
-        dtype = param.dtype
-        if dtype.is_bool or dtype.name in ("float32", "float64") or (dtype.is_int and dtype.lanes == 1):
-            return printer.type_name(dtype)
+
+def _check_scalars(kernel: PrimFunc) -> None:
+    for param in kernel.params:
+        if isinstance(param, Buffer) or param.dtype.is_bool or param.dtype.name in ("float32", "float64"):
+            continue
+        if param.dtype.is_int and param.dtype.lanes == 1:
+            continue
         raise CompileError(
             "E-EMU-SCALAR",
-            f"the emulator can't pass {param.name}: {dtype} to {kernel.name}",
+            f"the emulator can't pass {param.name}: {param.dtype} to {kernel.name}",
             span=param.span or kernel.span,
             help="pass it as float32 and convert it in the kernel, or in a tensor of one element",
         )

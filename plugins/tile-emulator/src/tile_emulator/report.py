@@ -175,7 +175,20 @@ def report_from_engine(text: str, places: dict[int, int], lines: LineMap) -> Rep
             continue
         seen[key] = len(report.findings)
         report.findings.append(finding)
+    report.findings = _causes_first(report.findings)
     return report
+
+
+def _causes_first(findings: list[Finding]) -> list[Finding]:
+    """Conflicts ahead of the rest; a read that came before the write with which it conflicts is not told twice."""
+    conflicts = [f for f in findings if f.kind in ("race", "missing-wait")]
+    known = {(f.buffer, a.generated_line) for f in conflicts for a in f.accesses}
+    others = [f for f in findings if f not in conflicts]
+    return conflicts + [
+        f
+        for f in others
+        if f.kind != "never-written" or not any((f.buffer, a.generated_line) in known for a in f.accesses)
+    ]
 
 
 def addresses(text: str) -> list[int]:
