@@ -29,13 +29,22 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sync_warp": ("sync_warp(TILE_SYNC(0), 0xffu);", ()),
     "bar_sync": ("bar_sync(TILE_SYNC(0), 1, 64);", ()),
     "bar_arrive": ("bar_arrive(TILE_SYNC(0), 1, 64);", ()),
-    "cp_async": ("cp_async<4>(shared, p); cp_async<8>(shared, p, true); cp_async<16>(shared, p, v != T(0));", ("float",)),
+    "cp_async": (
+        "cp_async<4>(shared, p); cp_async<8>(shared, p, true); cp_async<16>(shared, p, v != T(0));",
+        ("float",),
+    ),
     "cp_async_commit": ("cp_async_commit();", ()),
     "cp_async_wait": ("cp_async_wait<3>(TILE_SYNC(0));", ()),
-    "ldmatrix": ("ldmatrix<1, false>(p, shared); ldmatrix<2, true>(p, shared); ldmatrix<4, true>(p, shared);", ("fp16",)),
+    "ldmatrix": (
+        "ldmatrix<1, false>(p, shared); ldmatrix<2, true>(p, shared); ldmatrix<4, true>(p, shared);",
+        ("fp16",),
+    ),
     "atomic_cas": ("p[1] = atomic_cas(p, v, p[2]);", tuple(t for t in SCALARS if "int8" not in t)),
     "atomic_combine": ("p[1] = atomic_combine<op_prod>(p, v);", SCALARS),
-    "atomic_add_vec": ("atomic_add_vec(p, load<T, 4>(p)); atomic_add_vec(p, load<T, 2>(p));", ("fp16", "bf16", "float")),
+    "atomic_add_vec": (
+        "atomic_add_vec(p, load<T, 4>(p)); atomic_add_vec(p, load<T, 2>(p));",
+        ("fp16", "bf16", "float"),
+    ),
     "match_any": ("p[0] = T(float(match_any(v)));", SCALARS),
     "ballot": ("p[0] = T(float(tile::ballot(v != T(0))));", ("float",)),
     "any_sync": ("p[0] = T(float(any_sync(v != T(0))));", ("float",)),
@@ -82,7 +91,9 @@ def unit(rows: list[DeviceFunction]) -> tuple[str, list[str]]:
     # `tile::` names that g++ would also find through the type of TILE_SYNC.
     body = "\n".join(text)
     for name in ("sync_threads", "sync_warp", "bar_sync", "bar_arrive", "cp_async_wait"):
-        body = body.replace(f" {name}(TILE", f" tile::{name}(TILE").replace(f" {name}<3>(TILE", f" tile::{name}<3>(TILE")
+        body = body.replace(f" {name}(TILE", f" tile::{name}(TILE").replace(
+            f" {name}<3>(TILE", f" tile::{name}<3>(TILE"
+        )
     return body + "\n", names
 
 
