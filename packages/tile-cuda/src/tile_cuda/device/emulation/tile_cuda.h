@@ -428,6 +428,15 @@ namespace tile {
     return r;                                      \
   }
 #define TILE_LANES2(NAME)                                  \
+  template <class T, int N>                                \
+  TILE_FN vec<T, N> NAME(vec<T, N> a, vec<T, N> b) {       \
+    vec<T, N> r;                                           \
+    TILE_UNROLL                                            \
+    for (int i = 0; i < N; ++i) r.v[i] = NAME(a.v[i], b.v[i]); \
+    return r;                                              \
+  }
+// The second operand of a type of its own.
+#define TILE_LANES2_MIXED(NAME)                            \
   template <class T, class U, int N>                       \
   TILE_FN vec<T, N> NAME(vec<T, N> a, vec<U, N> b) {       \
     vec<T, N> r;                                           \
@@ -562,7 +571,7 @@ TILE_FN T ldexp(T x, I n) {
   else if constexpr (same<T, float>) return ::ldexpf(x, int(n));
   else return T(::ldexp(double(float(x)), int(n)));
 }
-TILE_LANES2(ldexp)
+TILE_LANES2_MIXED(ldexp)
 
 // ---- sign, classification, extremes ---------------------------------------------------------------------------------------------
 
@@ -665,13 +674,13 @@ template <class T, class S>
 TILE_FN T shift_left(T a, S b) {
   return uint64_t(b) < 8 * sizeof(T) ? T(uint64_t(a) << b) : T(0);
 }
-TILE_LANES2(shift_left)
+TILE_LANES2_MIXED(shift_left)
 template <class T, class S>
 TILE_FN T shift_right(T a, S b) {
   if (uint64_t(b) < 8 * sizeof(T)) return T(a >> b);
   return is_signed<T> && a < T(0) ? T(-1) : T(0);
 }
-TILE_LANES2(shift_right)
+TILE_LANES2_MIXED(shift_right)
 
 template <class T>
 TILE_FN uint64_t unsigned_bits(T x) {
@@ -700,6 +709,7 @@ TILE_LANES1(clz)
 
 #undef TILE_LANES1
 #undef TILE_LANES2
+#undef TILE_LANES2_MIXED
 
 // ---- operators as functions, for reductions and scans ---------------------------------------------------------------------------
 
