@@ -32,7 +32,7 @@ KERNEL = "kernel.cu"
 assert _codes is not None
 
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fwrapv")
-_ENGINE_FLAGS = (*_COMMON, "-O2", "-fvisibility-inlines-hidden")
+_ENGINE_FLAGS = (*_COMMON, "-O3", "-fvisibility-inlines-hidden")
 # -O1 keeps the source's accesses apart and compiles fast; -g1 gives lines and inlined calls. The linker doesn't see
 # -fsanitize=thread, so no sanitizer library is linked: the engine defines what the instrumentation calls.
 _KERNEL_FLAGS = (*_COMMON, "-O1", "-g1", "-w", "-fsanitize=thread", "-ffp-contract=off")

@@ -19,6 +19,13 @@ EMU_INLINE void cp_async_wait(emu::Site site) {
 }
 EMU_INLINE float shfl_xor(float value, int delta) { return emu::shuffle(~0u, value, emu::Shuffle::exclusive_or, static_cast<uint32_t>(delta)); }
 EMU_INLINE float shfl_down(uint32_t mask, float value, int delta) { return emu::shuffle(mask, value, emu::Shuffle::down, static_cast<uint32_t>(delta)); }
+template <int Num, bool Transposed>
+EMU_INLINE void ldmatrix(void* registers, const void* row) {
+    emu::ldmatrix(registers, row, Num, Transposed);
+}
+EMU_INLINE void mma_f16(float* c, const uint16_t* a, const uint16_t* b) {
+    emu::mma(16, 8, 16, emu::Element::f16, emu::Element::f16, emu::Element::f32, c, a, b, c);
+}
 EMU_INLINE void fence() { emu::fence(emu::Scope::device); }
 EMU_INLINE int atomic_add(int* address, int value) {
     return emu::atomic_update(address, [value](int old) { return old + value; });

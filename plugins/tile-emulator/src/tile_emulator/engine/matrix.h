@@ -41,6 +41,18 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
+// All values of the narrow types: a decode is a look-up (a gemm decodes 384 operands an instruction).
+template <int kExponent, int kMantissa, bool kInfinity>
+static float decoded(uint32_t bits) {
+    constexpr uint32_t count = 1u << (1 + kExponent + kMantissa);
+    static const std::vector<float> values = [] {
+        std::vector<float> all(count);
+        for (uint32_t i = 0; i < count; ++i) all[i] = static_cast<float>(decode_small(i, kExponent, kMantissa, kInfinity));
+        return all;
+    }();
+    return values[bits & (count - 1)];
+}
+
 static uint32_t size_of(Element type) {
     switch (type) {
         case Element::f64: return 8;
@@ -61,9 +73,9 @@ double decode(Element type, const void* address) noexcept {
         case Element::f32: return float_of(bits);
         case Element::tf32: return float_of(bits & 0xFFFFE000u);  // the unit ignores the low 13 bits
         case Element::bf16: return float_of(bits << 16);
-        case Element::f16: return decode_small(bits, 5, 10, true);
-        case Element::e4m3: return decode_small(bits, 4, 3, false);
-        case Element::e5m2: return decode_small(bits, 5, 2, true);
+        case Element::f16: return decoded<5, 10, true>(bits);
+        case Element::e4m3: return decoded<4, 3, false>(bits);
+        case Element::e5m2: return decoded<5, 2, true>(bits);
         case Element::s8: return static_cast<int8_t>(bits);
         case Element::u8: return bits;
         default: return static_cast<int32_t>(bits);
@@ -118,6 +130,31 @@ void move_matrices(void* const* lanes, uint32_t) {
                 memcpy(mine.store ? memory : value, mine.store ? value : memory, 2);
             }
 }
+// The lane that gives a row's address has checked the row for itself; the lanes that receive its bytes must know of the write too. They
+// differ in what they know of their own warp only: barriers teach whole warps.
+void check_receivers(const MatrixMove& move, uint32_t pc) {
+    Thread& me = *engine.current;
+    uintptr_t address = reinterpret_cast<uintptr_t>(move.row);
+    Region* region = region_of(address, false);
+    if (!region || !region->tracked) return;
+    size_t offset = address - reinterpret_cast<uintptr_t>(region->base);
+    Page& page = region->page(offset, 16);
+    uint32_t lane = me.index % 32, row = lane % 8, first_thread = me.index - lane;
+    size_t first = (offset % kPageBytes) >> page.shift, count = 16 >> page.shift;
+    for (size_t i = first; i < first + count; ++i) {
+        const Epoch& write = page.cells[i].write;
+        uint32_t writer = write.agent % engine.threads;
+        if (write.clock == 0 || write.block != me.block->linear || writer / 32 != me.index / 32) continue;
+        for (uint32_t other = 0; other < 32; ++other) {
+            bool receives = move.transposed ? other % 4 == row / 2 : other / 4 == row;
+            Thread& receiver = *me.block->threads[first_thread + other];
+            if (!receives || receiver.knows.includes(write)) continue;
+            Epoch now{me.block->linear, static_cast<uint16_t>(receiver.index), 0, receiver.knows.clock, pc};
+            report_conflict(*region, (offset & ~(kPageBytes - 1)) + (i << page.shift), size_t{1} << page.shift, write, now, false);
+            return;
+        }
+    }
+}
 void move_matrix(const char* name, MatrixMove move, uint32_t pc) {
     Thread& me = *engine.current;
     me.pc = pc;
@@ -126,6 +163,7 @@ void move_matrix(const char* name, MatrixMove move, uint32_t pc) {
     if (move.store) access(move.registers, 4 * move.num, false, false, pc);
     if (gives_address) access(move.row, 16, move.store, false, pc);
     gather(name, ~0u, &move, move_matrices, false, pc);
+    if (gives_address && !move.store) check_receivers(move, pc);
     if (!move.store) access(move.registers, 4 * move.num, true, false, pc);
 }
 bool whole_warp(const char* what, uint32_t pc) {
