@@ -1,10 +1,12 @@
 """LoopUnswitching: a nest whose loads are guarded gets a second version without guards, for when all of it is inside.
 
-Needs PIPED, leaves the form as it is. ``for i: for j: S[i, j] = select(base_i + i < M and base_j + j < N, A[…], 0)`` becomes ``if base_i + 127 < M and
-base_j + 31 < N: <the nest without conditions> else: <the nest>``. All blocks but those at an edge take the first version, whose loops have constant bounds
-and whole vectors; what is left for an edge keeps its conditions, which become masks.
+Needs PIPED, leaves the form as it is. ``for i: for j: S[i, j] = select(base_i + i < M and base_j + j < N, A[…], 0)``
+becomes ``if base_i + 127 < M and base_j + 31 < N: <the nest without conditions> else: <the nest>``. All blocks but
+those at an edge take the first version, whose loops have constant bounds and whole vectors; what is left for an edge
+keeps its conditions, which become masks.
 
-Runs after LegalizeSafeMemoryAccess, which puts the guards there. Guards round stores are TightenLoopBounds' business: they become bounds.
+Runs after LegalizeSafeMemoryAccess, which puts the guards there. Guards round stores are TightenLoopBounds' business:
+they become bounds.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from ..ir import (
     Stmt,
     Var,
     binary,
-
     substitute,
     walk,
 )
@@ -74,9 +75,7 @@ def _nest(loop: For) -> tuple[list[For], Stmt]:
 def _guards(body: Stmt) -> list[Expr]:
     """The conditions of lazy selects round loads from global tensors, each once; none where the body is large."""
     found: list[Expr] = []
-    size = 0
-    for item in walk(body):
-        size += 1
+    for size, item in enumerate(walk(body), 1):
         if size > _LARGEST_BODY:
             return []
         if isinstance(item, Select) and item.lazy and _reads_tensor(item.true_value):
@@ -87,7 +86,9 @@ def _guards(body: Stmt) -> list[Expr]:
 
 
 def _whole_nest(conditions: list[Expr], loops: list[For], inner: set[Any]) -> Expr | None:
-    """The condition, outside the nest, under which all of `conditions` hold in every iteration; None where there is none."""
+    """The condition, outside the nest, under which all of `conditions` hold in every iteration; None where there is
+    none.
+    """
     result: Expr | None = None
     for condition in conditions:
         if mentioned_vars(condition) & inner:
