@@ -31,7 +31,14 @@ from tile_core.transform import (
 )
 from tile_cpu.plugin import BACKEND
 from tile_cpu.target import resolve_target
-from tile_cpu.transform import FuseParallelLoops, GroupBlocks, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
+from tile_cpu.transform import (
+    FuseParallelLoops,
+    GroupBlocks,
+    LowerParallelLoops,
+    PrefetchNextRows,
+    PrefetchNextTiles,
+    WidenKSteps,
+)
 
 LOWERING = (
     BindTarget,
@@ -52,6 +59,7 @@ LOWERING = (
     LowerParallelLoops,
     FlattenBuffer,
     VectorizeLoop,
+    PrefetchNextRows,
 )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tile_core.ir import BufferStore, For, If, Ramp, walk
+from tile_core.ir import BufferStore, Call, For, If, Ramp, walk
 
 SOFTMAX = """
     @T.prim_func
@@ -191,3 +191,18 @@ def test_user_thread_code(lowered):
                     A[bx * 64 + tx] = x
     """
     lowered(text).check({"M": 150})
+
+
+def test_the_next_row_is_asked_for_while_this_one_is_computed(lowered):
+    text = SOFTMAX.replace("40", "64")
+    result = lowered(text)
+    calls = [n for n in walk(result.after["PrefetchNextRows"].body) if isinstance(n, Call) and n.op == "cpu.prefetch"]
+    versions = 2  # for whole tiles and for the edge
+    assert [(c.args[0].buffer.name, c.args[1].value) for c in calls] == [("X", 0), ("Y", 1)] * versions
+    assert "T.cast(i + 1, T.int64) * 64" in repr(calls[0].args[0].indices[0])
+    result.check({"M": 6})
+
+
+def test_short_rows_are_not_prefetched(lowered):
+    calls = [n for n in walk(lowered(SOFTMAX).after["PrefetchNextRows"].body) if isinstance(n, Call)]
+    assert not any(c.op == "cpu.prefetch" for c in calls)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tile_core.ir import Broadcast, BufferLoad, BufferStore, For, IRModule, Ramp, walk
+from tile_core.ir import Bind, Broadcast, BufferLoad, BufferStore, For, IRModule, Ramp, walk
 from tile_core.target import Target
 from tile_core.transform import Options, PassContext, VectorizeLoop
 
@@ -206,3 +206,29 @@ def test_sums_of_thousands_of_terms(apply):
     changed = VectorizeLoop().apply(IRModule((function.with_(body=body),)), context)
     [store] = stores(changed.functions[0])
     assert store.value.dtype == "float32x4"
+
+
+def test_what_all_lanes_share_is_loaded_before_the_loop(check_pass):
+    check_pass(
+        VectorizeLoop,
+        kernel("for i in T.vectorized(64):\n    B[i] = A[i] * A[bx + 3]"),
+        kernel(
+            "A_1: T.float32 = A[bx + 3]\n"
+            "for i in T.serial(16):\n"
+            "    B[T.ramp(i * 4, 1, 4)] = A[T.ramp(i * 4, 1, 4)] * T.broadcast(A_1, 4)"
+        ),
+        sizes=[{}],
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in T.vectorized(64):\n    A[i] = A[i] * A[3]",
+        "for i in T.vectorized(64):\n    B[i] = T.if_then_else(A[i] > 0.0, A[bx + 70], 1.0)",
+    ],
+    ids=["the loop stores there", "only under a condition"],
+)
+def test_a_load_that_may_differ_or_fail_stays_in_the_loop(apply, body):
+    changed = apply(kernel(body), VectorizeLoop)
+    assert not any(isinstance(n, Bind) for n in walk(changed.body))

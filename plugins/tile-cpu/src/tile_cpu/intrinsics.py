@@ -19,7 +19,7 @@ from tile_core.ir import (
     register_intrinsic,
 )
 
-__all__ = ["copy_transposed", "gemm", "row_reduce"]
+__all__ = ["copy_transposed", "gemm", "prefetch", "row_reduce"]
 
 INT32, VOID = DType("int32"), DType("void")
 
@@ -49,6 +49,15 @@ register_intrinsic(
         doc="(blocks, blocks a group): 1 where groups leave each thread several, else 0",
     )
 )
+
+register_intrinsic(
+    Intrinsic("cpu.prefetch", 2, "void", False, doc="(address, 1 to write there soon else 0): a cache line on its way")
+)
+
+
+def prefetch(address: AccessPtr, write: bool) -> Evaluate:
+    """``tile::prefetch`` of one cache line."""
+    return Evaluate(Call("cpu.prefetch", (address, const(int(write), INT32)), VOID))
 
 
 def gemm(

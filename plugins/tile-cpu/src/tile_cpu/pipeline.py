@@ -31,7 +31,14 @@ from tile_core.transform import (
     VerifyRegions,
 )
 
-from .transform import FuseParallelLoops, GroupBlocks, LowerParallelLoops, PrefetchNextTiles, WidenKSteps
+from .transform import (
+    FuseParallelLoops,
+    GroupBlocks,
+    LowerParallelLoops,
+    PrefetchNextRows,
+    PrefetchNextTiles,
+    WidenKSteps,
+)
 
 __all__ = ["pipeline"]
 
@@ -73,6 +80,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             # Addresses: FLAT
             FlattenBuffer,
             VectorizeLoop,
+            PrefetchNextRows,
             Simplify,
             # Host and device: SPLIT, PACKED
             SplitHostDevice,

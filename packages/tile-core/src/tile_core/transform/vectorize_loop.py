@@ -49,6 +49,7 @@ from ..ir import (
     unary,
     walk,
 )
+from ..ir.structural import structural_equal
 from .base import Pass, PassContext, register_pass
 from .linear import is_zero
 from .options import declare_option
@@ -83,7 +84,72 @@ class _VectorizeLoops(Rewriter):
         serial = node.with_(kind="serial", body=Seq(()) if inner is None else inner, annotations=())
         if lanes < 2 or inner is None or (isinstance(node.extent, IntImm) and node.extent.value < 2):
             return serial
-        return _strips(serial, lanes) or serial
+        binds, hoisted = _hoisted(serial)
+        vectors = _strips(hoisted, lanes)
+        return serial if vectors is None else seq(*binds, vectors)
+
+
+def _hoisted(loop: For) -> tuple[list[Stmt], For]:
+    """The loop with loads that all iterations share done once before it, where it surely runs.
+
+    The target's compiler cannot do it: it does not know that the loop's stores go elsewhere.
+    """
+    if not isinstance(loop.extent, IntImm):
+        return [], loop
+    own = {loop.var} | {n.var for n in walk(loop.body) if isinstance(n, (Bind, For, Let))}
+    written = {_root(n.buffer) for n in walk(loop.body) if isinstance(n, (BufferStore, AccessPtr))}
+    shared: list[tuple[BufferLoad, Var]] = []
+    for load in _unconditional_loads(loop.body):
+        known = any(structural_equal(load, other) for other, _ in shared)
+        if known or load.dtype.lanes != 1 or load.predicate is not None or _root(load.buffer) in written:
+            continue
+        inside = [n for index in load.indices for n in walk(index)]
+        if any(isinstance(n, (BufferLoad, Call)) or (isinstance(n, Var) and n in own) for n in inside):
+            continue
+        shared.append((load, Var(load.buffer.name, load.dtype)))
+    if not shared:
+        return [], loop
+    return [Bind(var, load, span=load.span) for load, var in shared], _Shared(shared).rewrite_children(loop)
+
+
+def _unconditional_loads(body: Stmt) -> list[BufferLoad]:
+    """Loads that every iteration carries out."""
+    found: list[BufferLoad] = []
+    stack: list[Any] = [body]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (If, For)):
+            continue
+        if isinstance(item, Select) and item.lazy:
+            stack.append(item.condition)
+            continue
+        if isinstance(item, Binary) and item.op in ("and", "or"):
+            stack.append(item.a)
+            continue
+        if isinstance(item, BufferLoad):
+            found.append(item)
+        stack.extend(reversed(item.child_nodes()))
+    return found
+
+
+class _Shared(Rewriter):
+    """Loads replaced by the variables that hold their values."""
+
+    def __init__(self, shared: list[tuple[BufferLoad, Var]]) -> None:
+        super().__init__()
+        self.shared = shared
+
+    def rewrite_BufferLoad(self, node: BufferLoad) -> Expr:
+        for load, var in self.shared:
+            if load.buffer is node.buffer and structural_equal(load, node):
+                return var
+        return self.rewrite_children(node)
+
+
+def _root(buffer: Buffer) -> Buffer:
+    while buffer.data is not None:
+        buffer = buffer.data
+    return buffer
 
 
 def _strips(loop: For, lanes: int) -> Stmt | None:

@@ -226,12 +226,18 @@ class CpuKernelPrinter(CPrinter):
     def _is_infix(self, node: Binary) -> bool:
         if node.op in ("shl", "shr") or (node.dtype.lanes > 1 and node.op in ("and", "or")):
             return False
+        if _one_divisor(node):
+            return False
         # C computes narrow integers as int; the language wraps after every operation.
         if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
             return False
         return super()._is_infix(node)
 
     def binary_call(self, node: Binary) -> str:
+        if _one_divisor(node):
+            assert isinstance(node.b, Broadcast)
+            # A scalar on the right lets the header multiply by its reciprocal and correct the remainder.
+            return f"({self.expr(node.a)} / {self.expr(node.b.value)})"
         a, b = self.expr(node.a), self.expr(node.b)
         if node.op in ("and", "or"):
             return f"({a} {'&' if node.op == 'and' else '|'} {b})"
@@ -319,6 +325,11 @@ class CpuKernelPrinter(CPrinter):
         if factor is None and isinstance(node.extent, IntImm):
             factor = min(node.extent.value, 64)
         return [f"#pragma GCC unroll {factor}"] if factor and factor > 1 else []
+
+
+def _one_divisor(node: Binary) -> bool:
+    """Whether a vector is divided by one scalar."""
+    return node.op == "div" and isinstance(node.b, Broadcast) and node.b.value.dtype.lanes == 1
 
 
 def _elements(buffer: Buffer) -> int:

@@ -3,7 +3,15 @@
 from .fuse_parallel_loops import FuseParallelLoops
 from .group_blocks import GroupBlocks
 from .lower_parallel_loops import LowerParallelLoops
+from .prefetch_next_rows import PrefetchNextRows
 from .prefetch_next_tiles import PrefetchNextTiles
 from .widen_k_steps import WidenKSteps
 
-__all__ = ["FuseParallelLoops", "GroupBlocks", "LowerParallelLoops", "PrefetchNextTiles", "WidenKSteps"]
+__all__ = [
+    "FuseParallelLoops",
+    "GroupBlocks",
+    "LowerParallelLoops",
+    "PrefetchNextRows",
+    "PrefetchNextTiles",
+    "WidenKSteps",
+]
