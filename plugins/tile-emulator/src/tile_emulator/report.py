@@ -20,6 +20,7 @@ KINDS = {
     "out-of-bounds": "an access outside the buffer",
     "misaligned": "an address that is not a multiple of the access's size",
     "barrier-count": "a barrier's thread count does not fit",
+    "double-arrive": "a thread arrives twice in one phase of a barrier",
     "divergent-barrier": "threads of one block meet at different barrier calls",
     "divergent-collective": "lanes of one warp don't come to the same collective",
     "deadlock": "threads wait for what can't happen",

@@ -214,7 +214,7 @@ inline Thread* pick() {
 
 inline void run_grid() {
     Engine& e = engine;
-    const size_t window = e.schedule == Schedule::random ? 2 : 1;
+    const size_t window = e.exploring ? kResident : e.schedule == Schedule::random ? 2 : 1;
     while (!e.stop) {
         retire();
         while (e.resident.size() < window && admit()) {
@@ -312,6 +312,8 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
             continue;
         }
         ++e.explored;
+        // Of more blocks than may be there at once, some orders are never tried.
+        if (e.exploring && e.depth && e.order.size() > kResident) e.exhausted = false;
         if (!e.exploring || !e.findings.empty() || !next_choices()) break;
         if (run >= e.explore_bound) {
             e.exhausted = false;

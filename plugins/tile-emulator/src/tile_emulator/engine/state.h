@@ -53,6 +53,7 @@ struct Thread {
 struct Barrier {
     uint32_t id = 0, count = 0, arrived = 0, pc = 0;
     std::vector<Thread*> waiting;
+    std::vector<uint32_t> came;  // by thread: where it arrived in this phase, 0 if it did not
     Meeting meeting;
     int total = 0;  // sum of predicates
     int last_total = 0;

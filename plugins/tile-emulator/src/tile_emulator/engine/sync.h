@@ -31,6 +31,7 @@ static int barrier(uint32_t id, uint32_t count, bool waits, int predicate, uint3
         b.pc = pc;
         b.total = 0;
         b.meeting.clear();
+        b.came.assign(e.threads, 0);
     } else if (b.count != count) {
         Finding& finding = report("barrier-count",
                                   "barrier " + std::to_string(id) + " is waited for with " + std::to_string(b.count) + " threads and, before it is complete, with " +
@@ -44,6 +45,15 @@ static int barrier(uint32_t id, uint32_t count, bool waits, int predicate, uint3
         finding.first.pc = b.pc;
         finding.has_first = finding.same_line_is_fine = true;
     }
+    if (b.came[me.index]) {
+        Finding& finding = report("double-arrive", "a thread arrives twice at barrier " + std::to_string(id) + " in one phase", &me, pc, b.came[me.index]);
+        finding.first.pc = b.came[me.index];
+        finding.first.block = block.linear;
+        finding.first.agent = static_cast<uint16_t>(me.index);
+        finding.has_first = true;
+        end_launch();
+    }
+    b.came[me.index] = pc;
     b.meeting.add(me.knows);
     ++me.knows.clock;
     b.total += predicate != 0;
