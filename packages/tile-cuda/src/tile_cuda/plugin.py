@@ -16,8 +16,8 @@ BACKEND = Backend(
     pipeline="tile_cuda.pipeline:pipeline",
     candidates="tile_cuda.candidates:candidates",
     codegen="tile_cuda.codegen:generate",
-    toolchain=None,
-    execution_backends=("nvrtc",),
+    toolchain="tile_cuda.toolchain:TOOLCHAIN",
+    execution_backends=("tvm_ffi", "nvrtc"),
     # Below the CPU's 0 as long as this version generates no code: "auto" must not choose what cannot run.
     priority=-10,
     emulation="tile_cuda.device:emulation_include_dir",
@@ -29,6 +29,6 @@ NVRTC = ExecutionBackend(
     targets=("cuda",),
     available="tile_cuda.driver.execution:available",
     build="tile_cuda.driver.execution:build",
-    files=(),
+    files=("kernel.cubin",),
     stream="pass",
 )

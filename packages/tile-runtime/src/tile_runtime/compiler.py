@@ -97,7 +97,9 @@ class _Request:
             artifact = lower_for(self.function, self.backend, self.target, self.options)
         artifact.notes["seconds"] = times
         artifact.notes["compile_flags"] = self.flags
-        if self.backend.toolchain is not None:
+        artifact.notes["files"] = self.execution.files
+        # An execution backend that loads no file of the toolchain's, such as the emulator, does without it.
+        if self.backend.toolchain is not None and self.execution.files:
             with phase(name, "compiling", times, self.verbose):
                 artifact.binaries.update(resolve(self.backend.toolchain).build(artifact))
         return artifact
@@ -152,7 +154,7 @@ class _Request:
         return Kernel(artifact, entry, self.execution.name, key, origin)
 
     def _toolchain_identity(self) -> str | None:
-        if self.backend.toolchain is None:
+        if self.backend.toolchain is None or not self.execution.files:
             return "none"
         try:
             return resolve(self.backend.toolchain).identity(self.target)

@@ -155,7 +155,7 @@ class ExecutionBackend:
         targets: target kinds, or ``("*",)`` for any whose backend builds `files`.
         available: ``"module:function"``, () → Ok | Reason.
         build: ``"module:function"``, (Artifact) → callable(*args).
-        files: names of the files that a cached artifact must hold.
+        files: names of the toolchain's files that a cached artifact must hold; () when it needs no toolchain.
         callee_allocates: whether outputs are allocated by the callee.
         stream: ``ask`` (asks the framework at call time) or ``pass`` (takes it as an argument).
     """

@@ -18,6 +18,9 @@ from .nvrtc import COMPILER_OPTION, compile_device, compiler_version
 __all__ = ["TOOLCHAIN", "CudaToolchain", "device_flags"]
 
 
+LIBRARY = "kernel.so"
+
+
 class CudaToolchain:
     """Builds artifacts of the CUDA backend."""
 
@@ -29,7 +32,7 @@ class CudaToolchain:
         return f"{compiler_version('nvrtc')}; {host_identity()}"
 
     def build(self, artifact: Artifact) -> dict[str, bytes]:
-        """The binaries of an artifact.
+        """The binaries of an artifact; without a launcher where the execution backend loads none.
 
         Raises:
             ToolchainError: a compiler is missing.
@@ -39,6 +42,9 @@ class CudaToolchain:
         compiler = options.get(COMPILER_OPTION, "nvrtc")
         flags = (*_words(artifact.notes.get("compile_flags")), *device_flags(options))
         arch = architecture(artifact.target).name
+        if LIBRARY not in artifact.notes.get("files", (LIBRARY,)):
+            code = compile_device(artifact.sources["kernel.cu"], arch, compiler, flags, artifact.name)
+            return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx}
         with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
             host = HostCompile(artifact.sources["host.c"], artifact.name, Path(folder))
             try:
@@ -47,7 +53,7 @@ class CudaToolchain:
                 host.abandon()
                 raise
             library = host.link(code)
-        return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx, "kernel.so": library}
+        return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx, LIBRARY: library}
 
 
 def device_flags(options: Mapping[str, Any]) -> tuple[str, ...]:
