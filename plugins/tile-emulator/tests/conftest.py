@@ -41,8 +41,8 @@ class HandWritten:
         seed: int = 0,
         **more: Any,
     ) -> Report:
-        arguments = {k: v for k, v in more.items() if k not in ("fresh", "off", "explore")}
-        session = Session(schedule, seed, tuple(more.get("off", ())), more.get("explore", 0))
+        arguments = {k: v for k, v in more.items() if k not in ("fresh", "off", "explore", "delay")}
+        session = Session(schedule, seed, tuple(more.get("off", ())), more.get("explore", 0), more.get("delay", 0))
         grid = (grid,) if isinstance(grid, int) else grid
         return self.library.launch(self.kernel, grid, (block,), shared, arguments, session, more.get("fresh", ()))
 

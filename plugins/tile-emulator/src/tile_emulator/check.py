@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tile_core import api
@@ -19,6 +19,7 @@ from tile_core.errors import TileError
 from tile_core.ir import Buffer, PrimFunc, SizeVar, Var, walk
 from tile_core.plugin import Command
 
+from .mutation import SyncSite, classify_synchronisations
 from .report import Finding, Report
 from .session import emulation
 
@@ -41,6 +42,7 @@ class _Outcome:
     findings: list[tuple[str, Finding]] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     exhausted: bool | None = None
+    synchronisations: list[SyncSite] | None = None
 
     @property
     def state(self) -> str:
@@ -62,6 +64,9 @@ class _Outcome:
             "findings": [{"schedule": how, **_plain(finding)} for how, finding in self.findings],
             "unchecked": self.unchecked,
             "exhausted": self.exhausted,
+            "synchronisations": None
+            if self.synchronisations is None
+            else [_sync_json(s) for s in self.synchronisations],
         }
 
 
@@ -87,6 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     add_arguments(parser)
     parser.add_argument("--seeds", metavar="N", type=_count, default=3, help="random schedules to run (default 3)")
     parser.add_argument("--exhaustive", action="store_true", help=f"also all orders of atomics, at most {_BOUND} runs")
+    parser.add_argument(
+        "--redundant", action="store_true", help="switch off each synchronisation in turn; list those nobody needs"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--size",
@@ -132,12 +140,18 @@ def _check(name: str, function: PrimFunc, given: argparse.Namespace, sizes: dict
         return outcome
     for how, options in _schedules(given):
         with emulation(**options, raises=False) as session:
-            kernel(*(a.clone() if hasattr(a, "clone") else a for a in arguments))
+            kernel(*_copies(arguments))
         for report in session.reports:
             outcome.add(how, report)
             if how == "exhaustive":
                 outcome.exhausted = report.exhausted
+    if given.redundant and outcome.state == "clean":
+        outcome.synchronisations = classify_synchronisations(kernel.entry, lambda: _copies(arguments))
     return outcome
+
+
+def _copies(arguments: Sequence[Any]) -> list[Any]:
+    return [a.clone() if hasattr(a, "clone") else a for a in arguments]
 
 
 def _arguments(function: PrimFunc, sizes: dict[str, int]) -> list[Any]:
@@ -185,11 +199,25 @@ def _text(outcome: _Outcome) -> str:
         lines[0] += "; all orders of atomics" if outcome.exhausted else f"; orders not exhausted after {_BOUND} runs"
     for how, finding in outcome.findings:
         lines += [f"  [{how}]", *("  " + line for line in finding.render().splitlines())]
+    for site in outcome.synchronisations or ():
+        place = f"{site.file}:{site.line}" if site.line else f"generated line {site.generated_line}"
+        state = "needed" if site.needed else "redundant"
+        lines.append(f"  synchronisation {site.ordinal} ({site.name} at {place}) is {state}")
     lines += ["  unchecked: " + line for text in outcome.unchecked for line in text.splitlines()]
     return "\n".join(lines)
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
-    from dataclasses import asdict
+def _sync_json(site: SyncSite) -> dict[str, Any]:
+    return {
+        "ordinal": site.ordinal,
+        "name": site.name,
+        "file": site.file,
+        "line": site.line,
+        "generated_line": site.generated_line,
+        "needed": site.needed,
+        "witness": site.witness,
+    }
 
+
+def _plain(finding: Finding) -> dict[str, Any]:
     return asdict(finding)

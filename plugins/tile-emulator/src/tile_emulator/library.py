@@ -37,6 +37,7 @@ class EmulatedLibrary:
             off,
             ctypes.c_uint64(count),
             ctypes.c_uint64(session.explore),
+            ctypes.c_uint32(session.delay),
         )
 
     def report(self) -> Report:

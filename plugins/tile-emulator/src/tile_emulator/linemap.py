@@ -27,14 +27,16 @@ class LineMap:
     Args:
         lines: generated line → (file, line) of the kernel.
         views: views of the arena.
+        syncs: ordinal of a synchronisation call → (generated line, name of the device function).
     """
 
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)
     views: list[BufferView] = field(default_factory=list)
+    syncs: dict[int, tuple[int, str]] = field(default_factory=dict)
 
     @classmethod
     def from_text(cls, text: str) -> LineMap:
-        """From the JSON that a backend's codegen gives: ``lines`` and ``buffers``."""
+        """From the JSON that a backend's codegen gives: ``lines``, ``buffers``, ``syncs``."""
         raw = json.loads(text)
         lines = {int(line): (place["file"], int(place["line"])) for line, place in raw.get("lines", {}).items()}
         keys = ("name", "offset", "bytes", "first_line", "last_line")
@@ -43,7 +45,8 @@ class LineMap:
             for row in raw.get("buffers", ())
             if row.get("scope", "shared") == "shared"
         ]
-        return cls(lines, views)
+        syncs = {int(ordinal): (int(line), str(name)) for ordinal, line, name in raw.get("syncs", ())}
+        return cls(lines, views, syncs)
 
     def place(self, generated: int) -> tuple[int, str, int]:
         """(generated line, file, line)."""

@@ -39,6 +39,7 @@ class Access:
         block, thread: linear indices; -1 where no single thread is meant.
         generated_line: in the generated source; 0 if unknown.
         file, line: in the kernel's own source; "" and 0 if unknown.
+        code: offset of the instruction's return address in the emulated library.
     """
 
     verb: str
@@ -47,6 +48,7 @@ class Access:
     generated_line: int = 0
     file: str = ""
     line: int = 0
+    code: int = 0
 
     @property
     def span(self) -> Span | None:
@@ -219,7 +221,7 @@ def _access(side: dict[str, Any], kind: str, places: dict[int, int], lines: Line
         verb = f"atomically {verb}"
     if kind not in ("race", "missing-wait"):
         verb = {"never-written": "reads"}.get(kind, "is")
-    return Access(verb, side["block"], side["thread"], *lines.place(places.get(side["pc"], 0)))
+    return Access(verb, side["block"], side["thread"], *lines.place(places.get(side["pc"], 0)), side["pc"])
 
 
 def _access_text(access: Access) -> str:

@@ -26,6 +26,7 @@ class Session:
     seed: int = 0
     switched_off: tuple[int, ...] = ()
     explore: int = 0
+    delay: int = 0
     raises: bool = True
     reports: list[Report] = field(default_factory=list)
 
@@ -45,6 +46,7 @@ def emulation(
     *,
     switched_off: Sequence[int] = (),
     explore: int = 0,
+    delay: int = 0,
     raises: bool = True,
 ) -> Iterator[Session]:
     """Emulated kernels called inside run so; the yielded session's `reports` has one report a call.
@@ -55,6 +57,7 @@ def emulation(
         switched_off: ordinals of synchronisation calls that do nothing (``TILE_SYNC(n)`` in the generated source).
         explore: where above 0, all orders of atomic operations are run, at most this many; the report says whether
             they were exhausted.
+        delay: `Access.code` of an access: threads that come to it wait there until nobody else can go on.
         raises: whether a finding raises `EmulationError`.
 
     Raises:
@@ -64,13 +67,13 @@ def emulation(
         raise OptionError(
             "E-EMU-OPTION", f"there is no schedule {schedule!r}", facts=[f"schedules: {', '.join(SCHEDULES)}"]
         )
-    if seed < 0 or explore < 0 or any(ordinal < 0 for ordinal in switched_off):
+    if min(seed, explore, delay) < 0 or any(ordinal < 0 for ordinal in switched_off):
         raise OptionError(
             "E-EMU-OPTION",
             "seed, explore and ordinals are not negative",
             facts=[f"found seed={seed}, explore={explore}, switched_off={tuple(switched_off)}"],
         )
-    session = Session(schedule, seed, tuple(switched_off), explore, raises)
+    session = Session(schedule, seed, tuple(switched_off), explore, delay, raises)
     token = _current.set(session)
     try:
         yield session

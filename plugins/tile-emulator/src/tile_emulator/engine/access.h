@@ -135,6 +135,7 @@ void access(const void* pointer, size_t bytes, bool is_write, bool atomic, uint3
     ++e.accesses;
     e.progress += is_write;
     who.pc = pc;
+    if (pc == e.delay && pc && !e.in_atomic) suspend_delayed();
     if (!atomic && !e.in_atomic && (++who.accesses > 20000 || chance(64))) suspend_ready(who.accesses > 20000);
     Region* region = region_of(address, false);
     if (!region) {

@@ -144,8 +144,9 @@ static int find_image(struct dl_phdr_info* info, size_t, void* base) {
 #define EMU_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Schedule 0 in order, 1 latest, 2 random. `off` lists ordinals of synchronisation sites that do nothing. explore_bound > 0: runs all orders
-// of atomics, at most that many. Forgets the findings of earlier calls.
-EMU_EXPORT void tile_emu_configure(int schedule, uint64_t seed, const uint32_t* off, uint64_t off_count, uint64_t explore_bound) {
+// of atomics, at most that many. delay: offset of an access, or 0. Forgets the findings of earlier calls.
+EMU_EXPORT void tile_emu_configure(int schedule, uint64_t seed, const uint32_t* off, uint64_t off_count, uint64_t explore_bound,
+                                   uint32_t delay) {
     emu::Engine& e = emu::engine;
     Dl_info info;
     if (!e.image_low && dladdr(reinterpret_cast<void*>(tile_emu_configure), &info)) {
@@ -160,6 +161,7 @@ EMU_EXPORT void tile_emu_configure(int schedule, uint64_t seed, const uint32_t* 
         e.switched_off[off[i]] = 1;
     }
     e.explore_bound = explore_bound;
+    e.delay = delay;
     e.findings.clear();
     e.known_findings.clear();
     e.unchecked.clear();

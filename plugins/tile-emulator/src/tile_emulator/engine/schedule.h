@@ -18,6 +18,11 @@ void suspend_ready(bool spinning) {
     me->fiber.suspend();
 }
 
+void suspend_delayed() {
+    engine.delayed.push_back(engine.current);
+    engine.current->fiber.suspend();
+}
+
 void suspend_blocked(State state, const char* what) {
     Thread* me = engine.current;
     me->state = state;
@@ -220,6 +225,10 @@ inline void run_grid() {
         while (e.resident.size() < window && admit()) {
         }
         if (e.resident.empty()) return;
+        if (e.ready.empty() && !e.delayed.empty()) {
+            e.ready.push_back(e.delayed.front());
+            e.delayed.pop_front();
+        }
         if (e.ready.empty()) {
             if (admit()) continue;
             report_stuck(false);
@@ -247,6 +256,7 @@ inline void run_grid() {
 inline void prepare() {
     Engine& e = engine;
     e.ready.clear();
+    e.delayed.clear();
     for (auto& block : e.resident) e.pool.push_back(std::move(block));
     e.resident.clear();
     e.released.clear();

@@ -94,6 +94,7 @@ struct Engine {
     uint64_t seed = 1;
     std::vector<uint8_t> switched_off;
     std::vector<Region> regions;
+    uint32_t delay = 0;  // code offset: a thread that comes to an access there waits until nobody else can go on
     uint64_t explore_bound = 0;  // runs over orders of atomics; 0: one run by the schedule
 
     // of the launch that runs
@@ -102,7 +103,7 @@ struct Engine {
     void* arguments = nullptr;
     Thread* current = nullptr;
     uint64_t random = 1;
-    std::deque<Thread*> ready;
+    std::deque<Thread*> ready, delayed;
     std::vector<std::unique_ptr<Block>> pool, resident;
     std::vector<uint32_t> order;  // of blocks
     size_t next_block = 0;
@@ -146,6 +147,7 @@ uint32_t offset_of(const void* pc);
 Finding& report(const char* kind, const std::string& text, Thread* who, uint32_t pc, uint32_t other_pc = 0);
 [[noreturn]] void end_launch();  // leaves the fiber for good
 void suspend_ready(bool spinning);
+void suspend_delayed();
 void suspend_blocked(State state, const char* what);
 void wake(Thread* thread);
 void access(const void* address, size_t bytes, bool is_write, bool atomic, uint32_t pc);

@@ -293,6 +293,7 @@ void cp_async(void* shared, const void* global, uint32_t bytes, uint32_t source_
     uint32_t pc = EMU_PC;
     Thread& me = *engine.current;
     me.pc = pc;
+    if (pc == engine.delay && pc) suspend_delayed();
     if ((bytes != 4 && bytes != 8 && bytes != 16) || source_bytes > bytes) {
         report("launch", "cp_async of " + std::to_string(bytes) + " bytes from " + std::to_string(source_bytes) + "; it copies 4, 8 or 16", &me, pc);
         end_launch();

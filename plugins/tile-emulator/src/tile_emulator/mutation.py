@@ -1,0 +1,132 @@
+"""Which synchronisation calls of a kernel are needed: each is switched off in turn, and the kernel run again.
+
+A call is needed when some run without it has a finding. For each needed call a witness is looked for: a schedule in
+which the outputs differ from those of the whole kernel, or which does not come to an end. Where the usual schedules give none,
+one is made from the finding: the access that came first is held back until nobody else can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tile_core.errors import OptionError, declare_codes
+
+from .execution import EmulatedKernel
+from .report import Finding, Report
+from .session import emulation
+
+__all__ = ["SyncSite", "classify_synchronisations"]
+
+declare_codes({"E-EMU-UNCLEAN": "synchronisations can't be told apart in a kernel that has findings as it is"})
+
+_ENDS_EARLY = ("deadlock", "livelock", "divergent-collective")
+
+
+@dataclass
+class SyncSite:
+    """One synchronisation call of the generated source.
+
+    Args:
+        ordinal: its number, ``TILE_SYNC(n)``.
+        name: the device function.
+        generated_line, file, line: where it is; 0 and "" if unknown.
+        reached: times it was reached in a run.
+        findings: what runs without it found.
+        witness: a schedule without it whose outputs differ, or "".
+    """
+
+    ordinal: int
+    name: str = ""
+    generated_line: int = 0
+    file: str = ""
+    line: int = 0
+    reached: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    witness: str = ""
+
+    @property
+    def needed(self) -> bool:
+        """Whether some run without it had a finding."""
+        return bool(self.findings)
+
+
+def classify_synchronisations(
+    kernel: EmulatedKernel, arguments: Callable[[], Sequence[Any]], seeds: int = 8
+) -> list[SyncSite]:
+    """All synchronisation calls that a run reaches.
+
+    Args:
+        kernel: an emulated kernel.
+        arguments: makes the arguments of a call, the same values each time.
+        seeds: random schedules; redundant calls have passed all of them.
+
+    Raises:
+        OptionError: the kernel has findings with all its synchronisation.
+    """
+    whole, wanted = _run(kernel, arguments, schedule="in_order")
+    if not whole.clean:
+        raise OptionError(
+            "E-EMU-UNCLEAN",
+            f"{kernel.name} has findings with all its synchronisation",
+            facts=whole.render().splitlines()[:6],
+            help="mend these first",
+        )
+    sites = []
+    for ordinal, reached in enumerate(whole.sites):
+        if not reached:
+            continue
+        generated, name = kernel.library.lines.syncs.get(ordinal, (0, ""))
+        site = SyncSite(ordinal, name, *kernel.library.lines.place(generated), reached=reached)
+        _mutate(kernel, arguments, site, wanted, seeds)
+        sites.append(site)
+    return sites
+
+
+def _mutate(
+    kernel: EmulatedKernel, arguments: Callable[[], Sequence[Any]], site: SyncSite, wanted: list[Any], seeds: int
+) -> None:
+    for how, options in _schedules(site, seeds):
+        report, got = _run(kernel, arguments, switched_off=(site.ordinal,), **options)
+        if not site.findings:
+            site.findings = report.findings
+        if any(f.kind in _ENDS_EARLY for f in report.findings) or not _same(wanted, got):
+            site.witness = how
+            return
+
+
+def _schedules(site: SyncSite, seeds: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Usual schedules, then some made from what they found."""
+    yield "latest", {"schedule": "latest"}
+    yield "in_order", {"schedule": "in_order"}
+    for seed in range(2):
+        yield f"random, seed {seed}", {"schedule": "random", "seed": seed}
+    for finding in site.findings:
+        for access in finding.accesses:
+            for schedule in ("latest", "in_order"):
+                yield f"{schedule}, {access.place} held back", {"schedule": schedule, "delay": access.code}
+    for seed in range(2, seeds):
+        yield f"random, seed {seed}", {"schedule": "random", "seed": seed}
+
+
+def _run(kernel: EmulatedKernel, arguments: Callable[[], Sequence[Any]], **options: Any) -> tuple[Report, list[Any]]:
+    given = list(arguments())
+    with emulation(**options, raises=False) as session:
+        result = kernel(*given)
+    outputs = result if isinstance(result, (list, tuple)) else [result]
+    return session.reports[0], [value for value in (*given, *outputs) if hasattr(value, "shape")]
+
+
+def _same(wanted: list[Any], got: list[Any]) -> bool:
+    """Whether two runs left the same bits (a NaN is as good as another)."""
+    import torch
+
+    for a, b in zip(wanted, got):
+        if a.dtype.is_floating_point:
+            a, b = a.float(), b.float()
+            if not torch.equal(a.nan_to_num(nan=1e30), b.nan_to_num(nan=1e30)):
+                return False
+        elif not torch.equal(a, b):
+            return False
+    return True
