@@ -264,7 +264,9 @@ def machine() -> str:
         ]
         name = found[0] if found else name
     compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.partition("\n")[0]
-    return f"{name}, {THREADS} threads, torch {torch.__version__}, Python {platform.python_version()}, {compiler}"
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}, {compiler}"
+    return f"{name}, {THREADS} threads, {versions}; load average at the end {load}"
 
 
 def write(text: str, comparisons: list[Comparison], costs: list[Cost]) -> None:
