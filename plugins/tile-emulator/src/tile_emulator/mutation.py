@@ -1,8 +1,8 @@
 """Which synchronisation calls of a kernel are needed: each is switched off in turn, and the kernel run again.
 
 A call is needed when some run without it has a finding. For each needed call a witness is looked for: a schedule in
-which the outputs differ from those of the whole kernel, or which does not come to an end. Where the usual schedules give none,
-one is made from the finding: the access that came first is held back until nobody else can go on.
+which the outputs differ from those of the whole kernel, or which does not come to an end. Where the usual schedules
+give none, one is made from the finding: the access that came first is held back until nobody else can go on.
 """
 
 from __future__ import annotations
