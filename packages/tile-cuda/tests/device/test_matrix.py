@@ -2,105 +2,25 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-from tile_cuda.device.table import MMA_SHAPES
+from tile_cuda.testing.matrix import MATRIX_KERNELS, matrix_arguments, matrix_expected, matrix_name, matrix_source
 
 pytestmark = pytest.mark.layer("emulation")
-
-TYPES = {
-    "float16": ("fp16", np.float16),
-    "bfloat16": ("bf16", ml_dtypes.bfloat16),
-    "tfloat32": ("float", np.float32),
-    "float32": ("float", np.float32),
-    "float64": ("double", np.float64),
-    "int8": ("int8_t", np.int8),
-    "uint8": ("uint8_t", np.uint8),
-    "int32": ("int32_t", np.int32),
-    "float8_e4m3fn": ("e4m3", ml_dtypes.float8_e4m3fn),
-    "float8_e5m2": ("e5m2", ml_dtypes.float8_e5m2),
-}
-SHORT = {"float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "f32", "float64": "f64", "int8": "s8",
-         "uint8": "u8", "int32": "s32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # fmt: skip
-
-
-def function_name(shape, a, b, c) -> str:
-    m, n, k = shape
-    return f"mma_m{m}n{n}k{k}_{SHORT[a]}_{SHORT[b]}_{SHORT[c]}"
-
-
-def kernel(shape, a, b, c) -> str:
-    """Fragments from row-major A, B, C in global memory, one instruction, and C back."""
-    m, n, k = shape
-    types = [TYPES[t][0] for t in (a, b, c)]
-    # Elements in a lane's register: 4 bytes (f64: 8, one element).
-    width = 1 if a == "float64" else 4 // np.dtype(TYPES[a][1]).itemsize
-    counts = [m * k // 32, k * n // 32, m * n // 32]
-    name = function_name(shape, a, b, c)
-    return f"""
-extern "C" __global__ void k_{name}(tile::{types[0]}* A, tile::{types[1]}* B, tile::{types[2]}* C) {{
-  int lane = threadIdx.x, group = lane / 4, place = lane % 4;
-  TILE_LOCAL(tile::{types[0]}, a, {counts[0]});
-  TILE_LOCAL(tile::{types[1]}, b, {counts[1]});
-  TILE_LOCAL(tile::{types[2]}, c, {counts[2]});
-  for (int i = 0; i < {counts[0]}; ++i) {{
-    int reg = i / {width};
-    a[i] = A[(group + 8 * (reg % 2)) * {k} + place * {width} + i % {width} + 4 * {width} * (reg / 2)];
-  }}
-  for (int i = 0; i < {counts[1]}; ++i) {{
-    int row = place * {width} + i % {width} + 4 * {width} * (i / {width});
-    b[i] = B[row * {n} + group];
-  }}
-  for (int i = 0; i < {counts[2]}; ++i) c[i] = C[(group + 8 * (i / 2)) * {n} + place * 2 + i % 2];
-  tile::{name}(c, a, b);
-  for (int i = 0; i < {counts[2]}; ++i) C[(group + 8 * (i / 2)) * {n} + place * 2 + i % 2] = c[i];
-}}
-"""
-
-
-def source() -> str:
-    text = '#include "tile_cuda.h"\n' + "".join(kernel(*variant[:4]) for variant in MMA_SHAPES)
-    for plain in ("float", "double", "int8_t", "uint8_t", "int32_t"):
-        text = text.replace(f"tile::{plain}*", f"{plain}*").replace(f"tile::{plain},", f"{plain},")
-    return text
 
 
 @pytest.fixture(scope="module")
 def unit(emulated):
-    return emulated(source(), [f"k_{function_name(*variant[:4])}" for variant in MMA_SHAPES])
+    return emulated(matrix_source(), [f"k_{matrix_name(*variant[:4])}" for variant in MATRIX_KERNELS])
 
 
-def operands(shape, a, b, c):
-    m, n, k = shape
-    random = np.random.default_rng(m + n + k)
-
-    def values(extents, dtype):
-        held = TYPES[dtype][1]
-        if dtype.endswith(("int8", "int32")):
-            low = 0 if dtype == "uint8" else -100
-            return random.integers(low, 100, extents).astype(held)
-        drawn = random.standard_normal(extents).astype(np.float32)
-        if dtype == "tfloat32":
-            return (drawn.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-        return drawn.astype(held)
-
-    return values((m, k), a), values((k, n), b), values((m, n), c)
-
-
-@pytest.mark.parametrize("variant", MMA_SHAPES, ids=lambda v: function_name(*v[:4]))
+@pytest.mark.parametrize("variant", MATRIX_KERNELS, ids=lambda v: matrix_name(*v[:4]))
 def test_a_matrix_instruction_multiplies_as_numpy_does(variant, unit):
-    shape, a, b, c, _ = variant
-    left, right, total = operands(shape, a, b, c)
-    wide = np.int64 if c == "int32" else np.float64
-    expected = total.astype(wide) + left.astype(wide) @ right.astype(wide)
-    unit.run(f"k_{function_name(shape, a, b, c)}", {"A": left, "B": right, "C": total})
-    if c == "int32":
-        np.testing.assert_array_equal(total, expected.astype(np.int32))
-    else:
-        limit = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-12}[c]
-        np.testing.assert_allclose(total.astype(np.float64), expected, rtol=limit, atol=limit)
+    name, (a, b, c) = matrix_arguments(variant)
+    expected, limit = matrix_expected(variant, [a, b, c])
+    unit.run(name, {"A": a, "B": b, "C": c})
+    np.testing.assert_allclose(c.astype(np.float64), expected, rtol=limit, atol=limit)
 
 
 LDMATRIX = """#include "tile_cuda.h"

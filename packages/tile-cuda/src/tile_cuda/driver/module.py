@@ -1,0 +1,152 @@
+"""DriverModule: machine code loaded and launched from Python through the driver library itself.
+
+What the C stub does for compiled kernels: for the execution backend ``nvrtc``, which needs no host compiler, and for
+tests that launch kernels written by hand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from tile_core.errors import ToolchainError, declare_codes
+
+__all__ = ["DriverModule"]
+
+declare_codes(
+    {
+        "E-CUDA-DRIVER": "the NVIDIA driver is missing",
+        "E-LAUNCH": "a kernel's arguments were right and its launch failed",
+    }
+)
+
+# cuda.h: CUresult, CUfunction_attribute, CUstreamCaptureMode.
+_NO_BINARY, _INVALID_IMAGE = 209, 200
+_MAX_DYNAMIC_SHARED = 8
+_CAPTURE_RELAXED = 2
+_PLAIN_SHARED_BYTES = 48 * 1024
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+class DriverModule:
+    """Kernels of one compile, on every device that asks.
+
+    Args:
+        cubin: machine code.
+        ptx: text for devices of another architecture; b"" for none.
+    """
+
+    def __init__(self, cubin: bytes, ptx: bytes = b"") -> None:
+        self._images = [image for image in (cubin, ptx + b"\0" if ptx else b"") if image]
+        self._modules: dict[int, Any] = {}
+        self._functions: dict[tuple[str, int], Any] = {}
+        self._lock = threading.Lock()
+
+    def launch(
+        self,
+        kernel: str,
+        grid: Sequence[int],
+        threads: Sequence[int],
+        shared_bytes: int,
+        arguments: Sequence[Any],
+        device: int,
+        stream: int,
+    ) -> None:
+        """Runs a kernel; `arguments` are ctypes values in the order of its parameters. A grid without blocks is nothing
+        to do.
+
+        Raises:
+            ToolchainError: there is no driver, or it refuses; the error names kernel and configuration.
+        """
+        grid = (*grid, 1, 1)[:3]
+        threads = (*threads, 1, 1)[:3]
+        if min(grid) <= 0:
+            return
+        configuration = f"grid {tuple(grid)}, threads {tuple(threads)}, {shared_bytes} bytes of shared memory"
+        if any(extent > limit for extent, limit in zip(grid, _GRID_LIMITS)):
+            raise _refused(kernel, "launch", configuration, f"the grid must be within {_GRID_LIMITS}")
+        driver = _driver()
+        _check(driver.cuCtxPushCurrent_v2(_context(device)), kernel, "making the device current", "")
+        try:
+            function = self._function(kernel, device, shared_bytes)
+            slots = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(a) for a in arguments))
+            status = driver.cuLaunchKernel(
+                function, *grid, *threads, shared_bytes, ctypes.c_void_p(stream), slots, None
+            )
+            _check(status, kernel, "launch", configuration)
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+    def _function(self, kernel: str, device: int, shared_bytes: int) -> Any:
+        with self._lock:
+            found = self._functions.get((kernel, device))
+            if found is None:
+                found = self._functions[kernel, device] = self._load(kernel, device, shared_bytes)
+            return found
+
+    def _load(self, kernel: str, device: int, shared_bytes: int) -> Any:
+        driver, mode = _driver(), ctypes.c_int(_CAPTURE_RELAXED)
+        driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))  # loading is allowed while a graph is captured
+        try:
+            if device not in self._modules:
+                module, status = ctypes.c_void_p(), 0
+                for image in self._images:
+                    status = driver.cuModuleLoadData(ctypes.byref(module), image)
+                    if status not in (_NO_BINARY, _INVALID_IMAGE):
+                        break
+                _check(status, kernel, "loading the machine code", "")
+                self._modules[device] = module
+            function = ctypes.c_void_p()
+            status = driver.cuModuleGetFunction(ctypes.byref(function), self._modules[device], kernel.encode())
+            _check(status, kernel, "finding the kernel", "")
+            if shared_bytes > _PLAIN_SHARED_BYTES:
+                status = driver.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, shared_bytes)
+                _check(status, kernel, "setting the size of shared memory", f"{shared_bytes} bytes")
+            return function
+        finally:
+            driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+
+@cache
+def _driver() -> Any:
+    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        driver = ctypes.CDLL(name)
+    except OSError as error:
+        raise ToolchainError(
+            "E-CUDA-DRIVER",
+            "launching a CUDA kernel needs the NVIDIA driver",
+            facts=[f"{name} cannot be loaded: {error}"],
+            help='install the driver, or compile with execution_backend="emulate" to run on the CPU',
+        ) from error
+    _check(driver.cuInit(0), "", "cuInit", "")
+    return driver
+
+
+@cache
+def _context(device: int) -> Any:
+    """The device's primary context, which torch uses too."""
+    handle, context = ctypes.c_int(), ctypes.c_void_p()
+    _check(_driver().cuDeviceGet(ctypes.byref(handle), device), "", f"opening device {device}", "")
+    _check(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), "", f"opening device {device}", "")
+    return context
+
+
+def _check(status: int, kernel: str, what: str, configuration: str) -> None:
+    if status == 0:
+        return
+    driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    name, text = ctypes.c_char_p(), ctypes.c_char_p()
+    driver.cuGetErrorName(status, ctypes.byref(name))
+    driver.cuGetErrorString(status, ctypes.byref(text))
+    raise _refused(kernel, what, configuration, f"{(name.value or b'?').decode()} ({(text.value or b'?').decode()})")
+
+
+def _refused(kernel: str, what: str, configuration: str, got: str) -> ToolchainError:
+    facts = [f"configuration: {configuration}"] if configuration else []
+    subject = f"{kernel}: {what} failed" if kernel else f"{what} failed"
+    return ToolchainError("E-LAUNCH", subject, facts=[*facts, f"the driver says: {got}"])
