@@ -28,7 +28,7 @@ class HandWritten:
             mark: number for number, line in enumerate(text.splitlines(), 1) for mark in re.findall(r"// @(\w+)", line)
         }
         names = re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", text)
-        lines = LineMap(views=[BufferView(name, *place) for name, place in views.items()])
+        lines = LineMap(views=[BufferView(name, *place) for name, place in views.items()], source=text)
         self.library = EmulatedLibrary(build_library(text, names, [includes]), lines)
         self.kernel = names[0]
 

@@ -324,3 +324,33 @@ extern "C" __global__ void __launch_bounds__(32) wait(const int* ready) {
     report = kernel.run(2, 32, 0, schedule, seed, ready=np.zeros(1, "i4"))
     (finding,) = report.findings
     assert finding.kind == "livelock" and finding.lines == kernel.lines("poll")
+
+
+def aliased(keeps: bool) -> str:
+    return f"""
+extern "C" __global__ void __launch_bounds__(64) alias(const float* A, float* B) {{
+    TILE_SHARED(arena, 512);
+    float* first = (float*)(arena + 0);
+    float* second = (float*)(arena + {256 if keeps else 128});
+    int t = threadIdx.x;
+    first[t] = A[t];
+    tile::sync_threads(TILE_SYNC(0));
+    second[t] = A[t] * 2;  // @overwrite
+    tile::sync_threads(TILE_SYNC(1));
+    B[t] = first[63 - t];  // @use
+    B[t] += second[63 - t];
+}}
+"""
+
+
+@each_schedule
+def test_a_tile_that_lost_its_bytes_to_another_is_found(hand_written, schedule, seed):
+    a, b = np.random.rand(64).astype("f4"), np.zeros(64, "f4")
+    kernel = hand_written(aliased(True), first=(0, 256), second=(256, 256))
+    report = kernel.run(1, 64, 512, schedule, seed, A=a, B=b)
+    assert report.clean, report.render()
+    assert np.allclose(b, 3 * a[::-1])
+    kernel = hand_written(aliased(False), first=(0, 256), second=(128, 256))
+    (finding,) = kernel.run(1, 64, 512, schedule, seed, A=a, B=b).findings
+    assert (finding.kind, finding.buffer, finding.lines) == ("aliased", "first", kernel.lines("overwrite", "use"))
+    assert finding.text == "reads bytes that were last written as second, which shares them"

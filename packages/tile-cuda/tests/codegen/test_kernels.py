@@ -106,7 +106,8 @@ def test_registers_are_named_one_by_one_and_views_of_the_arena_are_pointers(flat
         "tile::store(out, tile::load<fp16, 4>(view));",
     ]
     buffers = json.loads(kernel.sources["lines.json"])["buffers"]
-    assert buffers == [{"kernel": "f_kernel", "name": "view", "scope": "shared", "offset": 64, "bytes": 32}]
+    place = {"kernel": "f_kernel", "name": "view", "scope": "shared", "offset": 64, "bytes": 32, "storage": "view"}
+    assert buffers == [place]
     result = np.zeros(4, np.float16)
     kernel.emulate(result, threads=1, shared=256)
     np.testing.assert_array_equal(result, np.full(4, 0.5, np.float16))

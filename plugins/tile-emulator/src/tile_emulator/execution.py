@@ -62,7 +62,9 @@ def build(artifact: Artifact) -> EmulatedKernel:
     loader = registry.current().get("tile.execution_backends", "tvm_ffi")
     entry = resolve(loader.build)(replace(artifact, binaries={"kernel.so": path}))
     # Opened after the loader has it: that brings the tvm-ffi library which it needs.
-    return EmulatedKernel(artifact.name, entry, EmulatedLibrary(path, LineMap.from_text(lines)))
+    return EmulatedKernel(
+        artifact.name, entry, EmulatedLibrary(path, LineMap.from_text(lines, artifact.sources[KERNEL]))
+    )
 
 
 class EmulatedKernel:

@@ -23,6 +23,7 @@ class EmulatedLibrary:
         self.path = path
         self.lines = lines
         self.lock = RLock()
+        self._places: dict[int, int] = {}  # code offset → generated line
         self.handle = ctypes.CDLL(str(path))
         self.handle.tile_emu_report.restype = ctypes.c_char_p
         self.handle.tile_emu_pointer.restype = ctypes.c_void_p
@@ -43,7 +44,10 @@ class EmulatedLibrary:
     def report(self) -> Report:
         """What the launches since `begin` came to."""
         text = self.handle.tile_emu_report().decode()
-        return report_from_engine(text, source_lines(self.path, addresses(text)), self.lines)
+        wanted = [code for code in addresses(text, self.lines) if code not in self._places]
+        found = source_lines(self.path, wanted)
+        self._places.update((code, found.get(code, 0)) for code in wanted)
+        return report_from_engine(text, self._places, self.lines)
 
     def launch(
         self,

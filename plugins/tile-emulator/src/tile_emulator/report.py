@@ -18,6 +18,7 @@ KINDS = {
     "missing-wait": "an asynchronous copy's bytes are used before a wait completes its group",
     "never-written": "reads bytes that nothing has written",
     "out-of-bounds": "an access outside the buffer",
+    "aliased": "reads bytes that were last written as another buffer",
     "misaligned": "an address that is not a multiple of the access's size",
     "barrier-count": "a barrier's thread count does not fit",
     "double-arrive": "a thread arrives twice in one phase of a barrier",
@@ -179,7 +180,23 @@ def report_from_engine(text: str, places: dict[int, int], lines: LineMap) -> Rep
         seen[key] = len(report.findings)
         report.findings.append(finding)
     report.findings = _causes_first(report.findings)
+    report.findings += _aliased(raw["flows"], places, lines)
     return report
+
+
+def _aliased(flows: list[dict[str, Any]], places: dict[int, int], lines: LineMap) -> list[Finding]:
+    """Tiles of the arena that lost their bytes to others before they were read."""
+    found: dict[tuple[int, ...], Finding] = {}
+    for flow in sorted(flows, key=lambda f: (f["first"]["pc"], f["second"]["pc"])):
+        sides = [_access(flow[side], "race", places, lines) for side in ("first", "second")]
+        views = lines.strangers(flow["offset"], sides[0].generated_line, sides[1].generated_line)
+        if views is None:
+            continue
+        written, read = views
+        text = f"reads bytes that were last written as {written.name}, which shares them"
+        finding = Finding("aliased", read.name, flow["offset"] - read.offset, flow["bytes"], text, tuple(sides))
+        found.setdefault((sides[0].generated_line, sides[1].generated_line), finding)
+    return list(found.values())
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
@@ -194,12 +211,16 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-def addresses(text: str) -> list[int]:
-    """All code offsets that the engine's JSON mentions."""
+def addresses(text: str, lines: LineMap) -> list[int]:
+    """The code offsets in the engine's JSON whose lines matter."""
     found: set[int] = set()
-    for item in json.loads(text)["findings"]:
+    raw = json.loads(text)
+    for item in raw["findings"]:
         found.update(item[side]["pc"] for side in ("first", "second") if side in item)
         found.update(group["pc"] for group in item["waiting"])
+    for flow in raw["flows"]:
+        if lines.taken_in_turns(flow["offset"]):
+            found.update(flow[side]["pc"] for side in ("first", "second"))
     return sorted(found - {0})
 
 

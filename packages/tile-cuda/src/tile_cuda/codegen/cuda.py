@@ -60,11 +60,12 @@ _RESERVED = """
 
 @dataclass(frozen=True)
 class SharedBuffer:
-    """Where a shared buffer lies in the arena, in bytes."""
+    """Where a shared buffer lies in the arena, in bytes; `storage` is the one that it is another view of, or itself."""
 
     name: str
     offset: int
     bytes: int
+    storage: str
 
 
 @dataclass
@@ -153,18 +154,23 @@ class CudaKernelPrinter(CppPrinter):
         self.line(f"TILE_SHARED({name}, {self.shared_bytes});")
         for buffer, offset in places.items():
             if buffer is not arena:
-                self._shared_pointer(buffer, name, offset)
+                self._shared_pointer(buffer, name, offset, arena)
         views = {b: None for b in _buffers(launch) if b.data is not None and _root(b) in places}
         for view in views:
             offset = _view_offset(view)
             if offset is not None:
-                self._shared_pointer(view, name, places[_root(view)] + offset)
+                self._shared_pointer(view, name, places[_root(view)] + offset, arena)
 
-    def _shared_pointer(self, buffer: Buffer, arena: str, offset: int) -> None:
+    def _shared_pointer(self, buffer: Buffer, base: str, offset: int, arena: Buffer | None) -> None:
         ctype, name = self.type_name(buffer.dtype), self.name(buffer)
-        self.line(f"{ctype}* {name} = ({ctype}*)({arena} + {offset});", buffer.span)
-        if buffer.static_shape() is not None:
-            self.shared.append(SharedBuffer(name, offset, element_count(buffer) * buffer.dtype.bytes))
+        self.line(f"{ctype}* {name} = ({ctype}*)({base} + {offset});", buffer.span)
+        if buffer.static_shape() is None:
+            return
+        owner = buffer
+        while owner.data is not None and owner.data is not arena:
+            owner = owner.data
+        size = element_count(buffer) * buffer.dtype.bytes
+        self.shared.append(SharedBuffer(name, offset, size, self.name(owner)))
 
     def allocate(self, buffer: Buffer) -> None:
         if buffer.memory.level == "block" and buffer.scope != "fragment":

@@ -65,7 +65,7 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
     - ``kernels``: name, threads, shared_bytes of each;
     - ``lines``: generated line → file, line, column;
     - ``syncs``: [ordinal, generated line, name of the device function] of each synchronisation;
-    - ``buffers``: kernel, name, scope, offset and bytes of each buffer in shared memory.
+    - ``buffers``: kernel, name, scope, offset, bytes and storage of each buffer in shared memory.
     """
     parts = [_PRELUDE]
     found: dict[str, Any] = {"version": 1, "kernels": [], "lines": {}, "syncs": [], "buffers": []}
@@ -78,7 +78,14 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
         found["lines"].update(line_numbers(printer.line_map, shift))
         found["syncs"] += [[ordinal, line + shift, what] for ordinal, line, what in printer.ordinals.found]
         found["buffers"] += [
-            {"kernel": name, "name": b.name, "scope": "shared", "offset": b.offset, "bytes": b.bytes}
+            {
+                "kernel": name,
+                "name": b.name,
+                "scope": "shared",
+                "offset": b.offset,
+                "bytes": b.bytes,
+                "storage": b.storage,
+            }
             for b in printer.shared
         ]
     return "\n".join(parts), found

@@ -60,6 +60,16 @@ inline void report_conflict(Region& region, size_t offset, size_t bytes, const E
     finding.has_first = finding.has_second = true;
 }
 
+// Who wrote what is read now: a tile of the source that reads what was written as another tile has been overwritten.
+inline void note_flow(const Cell& cell, const Epoch& now, size_t offset, size_t bytes) {
+    Engine& e = engine;
+    uint64_t key = static_cast<uint64_t>(cell.write.pc) << 32 | now.pc;
+    uint64_t& recent = e.recent_flows[(cell.write.pc * 31 + now.pc) % 1024];
+    if (recent == key) return;
+    recent = key;
+    e.flows.emplace(key, Flow{cell.write, now, offset, bytes});
+}
+
 // One access of a region by `now` (the thread itself, or one of its groups of copies).
 inline void touch(Region& region, size_t offset, size_t bytes, bool is_write, const Epoch& now) {
     Thread& who = *engine.current;
@@ -90,6 +100,7 @@ inline void touch(Region& region, size_t offset, size_t bytes, bool is_write, co
                 }
             }
             if (const Epoch* before = conflict_of_read(cell, who.knows, atomic)) report_conflict(region, at, size, *before, now, false);
+            if (region.shared && cell.write.clock) note_flow(cell, now, at, size);
             note_read(cell, who.knows, now);
         }
         offset += piece;

@@ -122,6 +122,14 @@ static void make_json() {
             out += std::string(j ? "," : "") + "{\"pc\":" + std::to_string(f.waiting[j].first) + ",\"text\":" + quoted(f.waiting[j].second) + "}";
         out += "]}";
     }
+    out += "],\"flows\":[";
+    bool later = false;
+    for (const auto& entry : e.flows) {
+        const Flow& flow = entry.second;
+        out += std::string(later ? "," : "") + "{\"offset\":" + std::to_string(flow.offset) + ",\"bytes\":" + std::to_string(flow.bytes) +
+               ",\"first\":" + epoch_json(flow.write) + ",\"second\":" + epoch_json(flow.read) + "}";
+        later = true;
+    }
     out += "],\"unchecked\":[";
     for (size_t i = 0; i < e.unchecked.size(); ++i) out += (i ? "," : "") + quoted(e.unchecked[i]);
     out += "],\"sites\":[";
@@ -165,6 +173,8 @@ EMU_EXPORT void tile_emu_configure(int schedule, uint64_t seed, const uint32_t* 
     e.findings.clear();
     e.known_findings.clear();
     e.unchecked.clear();
+    e.flows.clear();
+    memset(e.recent_flows, 0, sizeof(e.recent_flows));
     e.site_counts.clear();
     e.accesses = e.switches = e.atomics = e.launches = e.explored = 0;
     e.exhausted = true;

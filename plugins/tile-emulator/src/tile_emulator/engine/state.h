@@ -88,6 +88,11 @@ struct Finding {
     uint64_t count = 1;
 };
 
+struct Flow {  // bytes of shared memory that went from one instruction to another
+    Epoch write, read;
+    size_t offset, bytes;
+};
+
 struct Engine {
     // set by the host before a launch
     Schedule schedule = Schedule::in_order;
@@ -124,6 +129,8 @@ struct Engine {
     // results
     std::vector<Finding> findings;
     std::unordered_map<std::string, size_t> known_findings;
+    std::unordered_map<uint64_t, Flow> flows;  // by both instructions; the first of each kind is kept
+    uint64_t recent_flows[1024] = {};          // those that are known to be in it
     std::vector<std::string> unchecked;
     std::vector<uint64_t> site_counts;  // times each site was reached
     uint64_t accesses = 0, switches = 0, atomics = 0, launches = 0, explored = 0;
