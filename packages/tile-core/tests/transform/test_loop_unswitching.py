@@ -80,3 +80,18 @@ def test_both_versions_declare_their_own(apply):
 def test_the_option_keeps_one_version(apply):
     changed = apply(LOAD, LoopUnswitching, options=Options({"tl.disable_loop_unswitching": True}))
     assert not any(isinstance(n, If) for n in walk(changed.body))
+
+
+def test_each_tile_of_a_serial_loop_is_judged_alone(check_pass):
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((M,), T.float32), B: T.Buffer((64,), T.float32)):
+            M = T.size_var(T.int32)
+            with T.Kernel(1) as bx:
+                for k in T.serial(4):
+                    for i in T.Parallel(16):
+                        B[k * 16 + i] = T.if_then_else(k * 16 + i < M, A[k * 16 + i], 0.0)
+    """
+    changed = check_pass(LoopUnswitching, text, None, sizes=[{"M": 1}, {"M": 40}, {"M": 64}])
+    [switch] = [n for n in walk(changed.body) if isinstance(n, If)]
+    assert repr(switch.condition) == "k * 16 + 15 < M"

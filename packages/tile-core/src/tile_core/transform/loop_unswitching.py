@@ -56,6 +56,9 @@ class LoopUnswitching(Pass):
 class _Unswitch(Rewriter):
     def rewrite_For(self, node: For) -> Stmt | None:
         loops, body = _nest(node)
+        if node.kind != "parallel" and any(loop.kind == "parallel" for loop in loops):
+            # A serial loop round parallel ones goes over tiles: most of them are whole, and only the last has an edge.
+            return self.rewrite_children(node)
         conditions = _guards(body)
         inside = None if not conditions else _whole_nest(conditions, loops, bound_symbols(body))
         if inside is None:

@@ -104,7 +104,10 @@ class _Group:
         )
         body = self.statement(self.kernel.block.body)
         block = self.kernel.block.with_(allocations=tuple(self.copies.values()), body=body)
-        sized = seq(*(Bind(var, value) for var, value in zip(self.sizes, values)), block)
+        # The prover knows no range of a call's result; with this it knows those of all block indices.
+        positive = (binary("ge", size, 1) for size in self.sizes)
+        known = Attr("assume", None, binary("and", *positive), block)
+        sized = seq(*(Bind(var, value) for var, value in zip(self.sizes, values)), known)
         return node.with_(grid_vars=(*self.group, *node.grid_vars[2:]), grid=(*grid, *node.grid[2:]), body=sized)
 
     def _group_sizes(self) -> tuple[Expr, Expr]:
@@ -140,10 +143,7 @@ class _Group:
                 continue
             low = binary("mul", group, cast(size, group.dtype))
             count = binary("min", cast(size, var.dtype), binary("sub", extent, low))
-            # The prover sees neither a product of variables nor a minimum; this is what they are there for.
-            inside = Attr("assume", None, binary("lt", fresh[var], extent), body)
-            inside = Attr("assume", None, binary("ge", fresh[var], const(0, var.dtype)), inside)
-            body = For(fresh[var], low, cast(count, var.dtype), "serial", inside, span=stmt.span)
+            body = For(fresh[var], low, cast(count, var.dtype), "serial", body, span=stmt.span)
         return body
 
     def _starts(self) -> list[Expr]:
