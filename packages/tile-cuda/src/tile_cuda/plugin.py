@@ -29,6 +29,7 @@ NVRTC = ExecutionBackend(
     targets=("cuda",),
     available="tile_cuda.driver.execution:available",
     build="tile_cuda.driver.execution:build",
-    files=("kernel.cubin",),
-    stream="pass",
+    files=("kernel.cubin", "kernel.ptx"),
+    callee_allocates=True,
+    stream="ask",
 )

@@ -3,14 +3,17 @@
 from .c_like import CPrinter
 from .cpp_like import CppPrinter, element_count, is_one, is_zero
 from .host_c import HostCPrinter, abi_prelude, print_host
+from .host_python import HostPythonPrinter, print_host_python
 
 __all__ = [
     "CPrinter",
     "CppPrinter",
     "HostCPrinter",
+    "HostPythonPrinter",
     "abi_prelude",
     "element_count",
     "is_one",
     "is_zero",
     "print_host",
+    "print_host_python",
 ]
