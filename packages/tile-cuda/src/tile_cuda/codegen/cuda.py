@@ -99,6 +99,7 @@ class CudaKernelPrinter(CppPrinter):
         self.arch = arch
         self.ordinals = Ordinals(first=first_ordinal)
         self.shared: list[SharedBuffer] = []
+        self.lines_of: dict[str, list[int]] = {}
         self.shared_bytes = 0
         self.threads = 1
         self._taken.update(_RESERVED)
@@ -137,6 +138,13 @@ class CudaKernelPrinter(CppPrinter):
         self.stmt(node.body)
 
     # Storage.
+
+    def pointer(self, buffer: Buffer) -> str:
+        """The address of a buffer's first element; the lines that name a shared buffer are kept."""
+        text = super().pointer(buffer)
+        if text in self.lines_of:
+            self.lines_of[text].append(len(self.lines) + 1)
+        return text
 
     def _shared_memory(self, launch: KernelLaunch) -> None:
         """Declares the arena and a pointer for each buffer in it."""
