@@ -18,7 +18,8 @@ from ..target import Target
 from .base import TileOp
 
 if TYPE_CHECKING:
-    from ..layout import Layout
+    from ..ir import KernelLaunch
+    from ..layout import Fragment, Layout
 
 __all__ = ["Candidate", "Choice", "Constraint", "Declined", "Facts", "LowerContext", "Ok"]
 
@@ -40,7 +41,8 @@ class Declined:
 class Facts:
     """What a candidate may know: the target, options, what can be proven where the op stands.
 
-    `layouts` holds, while layouts are inferred, those that are known so far.
+    `layouts` holds, while layouts are inferred, those that are known so far. `launch` is the kernel launch round the op
+    and `pipelined` whether a T.Pipelined loop stands round it; both are known where candidates are judged and lowered.
     """
 
     def __init__(self, target: Target, prover: Any, options: Any = None, threads: int | None = None) -> None:
@@ -48,7 +50,9 @@ class Facts:
         self.prover = prover
         self.options = options
         self.threads = threads
-        self.layouts: dict[Buffer, Layout] = {}
+        self.layouts: dict[Buffer, Any] = {}
+        self.launch: KernelLaunch | None = None
+        self.pipelined = False
 
     def divides(self, divisor: int, expr: Expr) -> bool:
         """Whether `expr` is known to be a multiple of `divisor`."""
@@ -68,7 +72,7 @@ class Constraint:
     """
 
     buffer: Buffer
-    layout: Layout
+    layout: Layout | Fragment
     strength: str = "strict"
 
 
@@ -78,7 +82,7 @@ class LowerContext:
     `allocate` gives a scratch buffer that lives in the enclosing block.
     """
 
-    def __init__(self, target: Target, layouts: dict[Buffer, Layout], facts: Facts) -> None:
+    def __init__(self, target: Target, layouts: dict[Buffer, Any], facts: Facts) -> None:
         self.target = target
         self.layouts = layouts
         self.facts = facts

@@ -1,7 +1,8 @@
 """ApplyLayouts: buffers get the shape of their layout's image, indices become physical.
 
 Needs PIPED, leaves PIPED with every layout row-major. From here on an index says where an element lies, so that
-contiguity is what the last index tells.
+contiguity is what the last index tells. A Fragment is no place in memory: it stays, for the pass that gives each thread
+its registers.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ class _Apply(Rewriter):
     def rewrite_Block(self, node: Block) -> Stmt:
         pairs = node.annotation("layouts", ())
         for buffer, layout in pairs:
-            if not is_plain(layout):
+            if isinstance(layout, Layout) and not is_plain(layout):
                 self.layouts[buffer] = layout
                 self.buffers[buffer] = buffer.with_(shape=as_shape(tuple(layout.image)), strides=())
         body = self.rewrite(node.body)
         allocations = tuple(self.buffer(b) for b in node.allocations)
         others = tuple(pair for pair in node.annotations if pair[0] != "layouts")
-        laid = tuple((self.buffer(b), row_major(tuple(layout.image))) for b, layout in pairs)
+        laid = tuple((self.buffer(b), _applied(layout)) for b, layout in pairs)
         changed = body is not node.body or any(a is not b for a, b in zip(allocations, node.allocations))
-        if not changed and all(is_plain(layout) for _, layout in pairs):
+        if not changed and all(_applied(layout) is layout or is_plain(layout) for _, layout in pairs):
             return node
         return node.with_(
             allocations=allocations, body=body, annotations=(*others, ("layouts", laid)) if laid else others
@@ -72,6 +73,10 @@ class _Apply(Rewriter):
             )
         indices = tuple(self.simplifier.simplify(i) for i in layout.physical(new.indices))
         return new.with_(buffer=self.buffers[node.buffer], indices=indices)
+
+
+def _applied(layout: Any) -> Any:
+    return row_major(tuple(layout.image)) if isinstance(layout, Layout) else layout
 
 
 def is_plain(layout: Layout) -> bool:

@@ -8,14 +8,18 @@ never gives way.
 When two strict constraints differ, the op whose choice is worth less (what its next candidate would cost more) takes
 its next candidate and inference starts again; there are finitely many candidates, so it ends. A conflict that remains
 names both ops, lines and layouts.
+
+A backend whose blocks have threads passes a `placement` (see `Placement`): tiles in registers then get Fragments, and
+parallel loops take part like ops.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ..arith import Prover
 from ..errors import CompileError, declare_codes
@@ -32,28 +36,57 @@ from ..ir import (
     TileOpStmt,
     Visitor,
 )
-from ..layout import Layout, row_major
-from ..tileop import Candidate, Facts
+from ..layout import Fragment, Layout, row_major
+from ..tileop import Candidate, Constraint, Facts
 from .base import Pass, PassContext, Rewriter, register_pass
 from .select_instructions import block_threads, rank_candidates
 
-__all__ = ["LayoutInference"]
+__all__ = ["LayoutInference", "Placement"]
 
 declare_codes({"E-LAYOUT-CONFLICT": "two uses of a buffer need different layouts"})
 
 _STRENGTHS = ("strict", "common", "free")
 
 
+class Placement(Protocol):
+    """What a backend with threads says about tiles in registers and about parallel loops."""
+
+    def takes(self, buffer: Buffer) -> bool:
+        """Whether a buffer is laid out as a Fragment."""
+        ...
+
+    def loop(self, loop: For, facts: Facts) -> Iterable[Constraint]:
+        """What the nest of parallel loops that begins at `loop` wants."""
+        ...
+
+    def outside(self, buffer: Buffer, facts: Facts) -> Fragment:
+        """The fragment of a tile of which elements are used outside of ops and parallel loops."""
+        ...
+
+    def default(self, buffer: Buffer, facts: Facts) -> Fragment:
+        """The fragment of a tile that nobody asked about."""
+        ...
+
+    def size(self, buffers: Iterable[Buffer]) -> int:
+        """A key: of the uses without a stronger wish, those with larger ones choose first."""
+        ...
+
+
 @register_pass("LayoutInference", needs="CHOSEN", leaves="LAID_OUT")
 class LayoutInference(Pass):
+    """Args: placement: of a backend with threads."""
+
+    def __init__(self, placement: Placement | None = None) -> None:
+        self.placement = placement
+
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
         prover = Prover()
-        problem = _Problem(context, prover)
+        problem = _Problem(context, prover, self.placement)
         problem.visit(function.body)
         layouts = problem.solve()
         context.solver_queries += prover.solver_queries
         problem.report()
-        taken = {id(use.stmt): use.candidate.name for use in problem.uses}
+        taken = {id(use.stmt): use.candidate.name for use in problem.uses if not isinstance(use, _LoopUse)}
         return _Annotate(layouts, taken).rewrite(function)
 
 
@@ -61,7 +94,7 @@ class LayoutInference(Pass):
 class _Use:
     """An op with its candidates, best first; `position` is the one in use."""
 
-    stmt: TileOpStmt
+    stmt: Any
     ranked: list[tuple[Candidate, float]]
     position: int = 0
     given_up: list[tuple[str, str]] = field(default_factory=list)
@@ -81,12 +114,42 @@ class _Use:
     def label(self) -> str:
         return f"T.{self.stmt.op.name} ({self.candidate.name})"
 
+    def constraints(self, facts: Facts) -> Iterable[Constraint]:
+        """What the choice in use wants."""
+        return self.candidate.constraints(self.stmt.op, facts)
+
+    def buffers(self) -> list[Buffer]:
+        """The buffers that it uses."""
+        return [region.buffer for _, _, region in self.stmt.op.operands()]
+
+
+@dataclass
+class _LoopUse(_Use):
+    """A nest of parallel loops; it has no candidates to choose from."""
+
+    placement: Any = None
+
+    @property
+    def value(self) -> float:
+        return math.inf
+
+    @property
+    def label(self) -> str:
+        return "T.Parallel"
+
+    def constraints(self, facts: Facts) -> Iterable[Constraint]:
+        return self.placement.loop(self.stmt, facts)
+
+    def buffers(self) -> list[Buffer]:
+        accesses = (BufferLoad, BufferStore, AccessPtr)
+        return list(dict.fromkeys(n.buffer for n in walk(self.stmt) if isinstance(n, accesses)))
+
 
 @dataclass
 class _Demand:
     """A layout that someone asks for: an op, or (use None) the user or a raw access."""
 
-    layout: Layout
+    layout: Layout | Fragment
     strength: str
     use: _Use | None
     label: str
@@ -96,9 +159,11 @@ class _Demand:
 class _Problem(Visitor):
     """Collects ops, buffers and fixed demands in one walk, then solves."""
 
-    def __init__(self, context: PassContext, prover: Prover) -> None:
+    def __init__(self, context: PassContext, prover: Prover, placement: Placement | None) -> None:
         super().__init__()
         self.context = context
+        self.placement = placement
+        self.in_parallel = False
         # A variable is bound once in a function, so all ranges may hold at the same time.
         self.facts = Facts(context.target, prover, context.options)
         self.uses: list[_Use] = []
@@ -118,14 +183,27 @@ class _Problem(Visitor):
     def visit_For(self, node: For) -> None:
         if node.step is None:
             self.facts.prover.bind(node.var, node.min, node.extent)
+        if self.placement is None or node.kind != "parallel" or self.in_parallel:
+            self.visit_children(node)
+            return
+        use = _LoopUse(node, [], placement=self.placement)
+        self.uses.append(use)
+        for buffer in use.buffers():
+            self.users.setdefault(buffer, []).append(use)
+        self.in_parallel = True
         self.visit_children(node)
+        self.in_parallel = False
 
     def visit_Block(self, node: Block) -> None:
         self.buffers += [b for b in node.allocations if needs_layout(b)]
         for buffer, layout in node.annotation("layouts", ()):
             # A Fragment says which thread holds what, not where it lies in memory: that is for backends with threads.
-            if isinstance(layout, Layout):
-                layout.require_injective(buffer.name, node.span)
+            in_registers = self.placement is not None and self.placement.takes(buffer)
+            if isinstance(layout, Fragment if in_registers else Layout):
+                if isinstance(layout, Layout):
+                    layout.require_injective(buffer.name, node.span)
+                else:
+                    layout.require_distinct(buffer.name, node.span)
                 demand = _Demand(layout, "strict", None, "T.annotate_layout", node.span)
                 self.fixed.setdefault(buffer, []).append(demand)
         self.visit_children(node)
@@ -141,11 +219,16 @@ class _Problem(Visitor):
         self.visit_children(node)
 
     def visit_BufferLoad(self, node: BufferLoad) -> None:
-        self._view(node.buffer, node)
-        self.visit_children(node)
+        self._element(node)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
+        self._element(node)
+
+    def _element(self, node: Any) -> None:
         self._view(node.buffer, node)
+        if self.placement is not None and not self.in_parallel and self.placement.takes(node.buffer):
+            fragment = self.placement.outside(node.buffer, self.facts)
+            self._demand(node.buffer, fragment, node, "a use of single elements outside of T.Parallel")
         self.visit_children(node)
 
     def visit_AccessPtr(self, node: AccessPtr) -> None:
@@ -161,13 +244,16 @@ class _Problem(Visitor):
 
     def _plain(self, buffer: Buffer, node: Any, label: str) -> None:
         """A use that sees storage as it lies keeps a buffer row-major."""
-        if needs_layout(buffer) and not any(d.label == label for d in self.fixed.get(buffer, ())):
-            demand = _Demand(plain_layout(buffer), "strict", None, label, node.span)
-            self.fixed.setdefault(buffer, []).append(demand)
+        if needs_layout(buffer):
+            self._demand(buffer, plain_layout(buffer), node, label)
+
+    def _demand(self, buffer: Buffer, layout: Layout | Fragment, node: Any, label: str) -> None:
+        if not any(d.label == label for d in self.fixed.get(buffer, ())):
+            self.fixed.setdefault(buffer, []).append(_Demand(layout, "strict", None, label, node.span))
 
     # Solving
 
-    def solve(self) -> dict[Buffer, Layout]:
+    def solve(self) -> dict[Buffer, Layout | Fragment]:
         """A layout for each on-chip buffer."""
         # Each round but the last takes a candidate away from some op.
         for _ in range(1 + sum(len(use.ranked) for use in self.uses)):
@@ -176,7 +262,12 @@ class _Problem(Visitor):
                 break
             demoted.given_up.append((demoted.candidate.name, self.reason))
             demoted.position += 1
-        return {b: layouts[b].layout if b in layouts else plain_layout(b) for b in self.buffers}
+        return {b: layouts[b].layout if b in layouts else self._default(b) for b in self.buffers}
+
+    def _default(self, buffer: Buffer) -> Layout | Fragment:
+        if self.placement is not None and self.placement.takes(buffer):
+            return self.placement.default(buffer, self.facts)
+        return plain_layout(buffer)
 
     def _attempt(self) -> tuple[_Use | None, dict[Buffer, _Demand]]:
         """(the op to demote, or None when all demands agree; the layouts)."""
@@ -188,12 +279,12 @@ class _Problem(Visitor):
                 if loser is not None:
                     return loser, layouts
         for strength in _STRENGTHS:
-            queue = deque(self.uses)
+            queue = deque(self._in_order(strength))
             waiting = {id(u) for u in queue}
             while queue:
                 use = queue.popleft()
                 waiting.discard(id(use))
-                for constraint in use.candidate.constraints(use.stmt.op, self.facts):
+                for constraint in use.constraints(self.facts):
                     if constraint.strength != strength:
                         continue
                     known = layouts.get(constraint.buffer)
@@ -208,6 +299,12 @@ class _Problem(Visitor):
                             queue.append(other)
                             waiting.add(id(other))
         return None, layouts
+
+    def _in_order(self, strength: str) -> list[_Use]:
+        if self.placement is None or strength != "free":
+            return self.uses
+        placement = self.placement
+        return sorted(self.uses, key=lambda use: -placement.size(use.buffers()))
 
     def _place(self, buffer: Buffer, demand: _Demand, layouts: dict[Buffer, _Demand]) -> _Use | None:
         """Takes the demand unless a stronger one holds; returns the op that has to give way on a conflict of strict
@@ -237,7 +334,7 @@ class _Problem(Visitor):
 
 
 class _Annotate(Rewriter):
-    def __init__(self, layouts: dict[Buffer, Layout], taken: dict[int, str]) -> None:
+    def __init__(self, layouts: dict[Buffer, Layout | Fragment], taken: dict[int, str]) -> None:
         super().__init__()
         self.layouts = layouts
         self.taken = taken

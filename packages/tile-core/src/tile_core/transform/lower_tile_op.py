@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from ..arith import Prover
 from ..ir import Block, Buffer, KernelLaunch, PrimFunc, Stmt, TileOpStmt
-from ..layout import Layout
 from ..tileop import Facts, LowerContext
 from .base import Pass, PassContext, register_pass
 from .layout_inference import needs_layout, plain_layout
@@ -31,10 +30,11 @@ class _Lower(ScopedRewriter):
         self.target = context.target
         self.candidates = known_candidates(context)
         self.here = Facts(context.target, prover, context.options)
-        self.layouts: dict[Buffer, Layout] = {}
+        self.layouts: dict[Buffer, Any] = {}
 
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
         self.here.threads = block_threads(node)
+        self.here.launch = node
         return super().rewrite_KernelLaunch(node)
 
     def rewrite_Block(self, node: Block) -> Stmt:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..arith import Prover
 from ..errors import CompileError, InternalError, declare_codes
-from ..ir import IntImm, KernelLaunch, PrimFunc, Stmt, TileOpStmt
+from ..ir import For, IntImm, KernelLaunch, PrimFunc, Stmt, TileOpStmt
 from ..plugin.api import resolve
 from ..tileop import Candidate, Choice, Declined, Facts, TileOp
 from ..tileop.default_candidates import default_candidates
@@ -55,7 +55,15 @@ class _Select(ScopedRewriter):
 
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
         self.here.threads = block_threads(node)
+        self.here.launch = node
         return super().rewrite_KernelLaunch(node)
+
+    def rewrite_For(self, node: For) -> Stmt | None:
+        outer, self.here.pipelined = self.here.pipelined, self.here.pipelined or node.kind == "pipelined"
+        try:
+            return super().rewrite_For(node)
+        finally:
+            self.here.pipelined = outer
 
     def rewrite_TileOpStmt(self, node: TileOpStmt) -> TileOpStmt:
         op = node.op

@@ -1,12 +1,27 @@
-"""How CUDA carries out tile ops. This version brings no candidate of its own."""
+"""How CUDA carries out tile ops, in order of preference; the defaults of tile_core follow."""
 
 from __future__ import annotations
 
 from tile_core.tileop import Candidate
 
+from .copy import AsyncCopy, ThreadCopy
+from .gemm import MatrixInstructions
+from .nests import ThreadAtomic, ThreadFill, ThreadGemm, ThreadReduce, ThreadScan
+from .reduce import ShuffleReduce
+
 __all__ = ["candidates"]
 
 
 def candidates() -> tuple[Candidate, ...]:
-    """The candidates in order of preference."""
-    return ()
+    """The backend's candidates."""
+    return (
+        MatrixInstructions(),
+        AsyncCopy(),
+        ShuffleReduce(),
+        ThreadGemm(),
+        ThreadCopy(),
+        ThreadFill(),
+        ThreadReduce(),
+        ThreadScan(),
+        ThreadAtomic(),
+    )

@@ -1,0 +1,242 @@
+"""Ops as nests of parallel loops, one element an iteration: always legal, whatever the tiles' places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tile_core.dtypes import DType
+from tile_core.ir import BufferLoad, BufferStore, Expr, For, IntImm, Stmt, Var, binary, cast, const, full_region, seq
+from tile_core.layout import Fragment
+from tile_core.tileop import (
+    AtomicUpdate,
+    Candidate,
+    Constraint,
+    Copy,
+    Facts,
+    Fill,
+    Gemm,
+    LowerContext,
+    Ok,
+    Reduce,
+    Scan,
+    identity_value,
+)
+from tile_core.tileop.default_candidates import (
+    AtomicLoops,
+    CopyLoops,
+    FillLoops,
+    accumulator_dtype,
+    combined,
+    parallel_nest,
+    store_to,
+)
+
+from ..transform.thread_placement import nest_constraints
+
+__all__ = ["ThreadAtomic", "ThreadFill", "ThreadGemm", "ThreadReduce", "ThreadScan", "outer_nests"]
+
+INT32 = DType("int32")
+
+
+class ThreadFill(Candidate):
+    """One element an iteration."""
+
+    op = Fill
+    name = "threads"
+
+    def legal(self, op: Fill, facts: Facts) -> Ok:
+        return Ok(_count(op.dst.static_extents()) / 128)
+
+    def constraints(self, op: Fill, facts: Facts) -> Iterable[Constraint]:
+        for loop in outer_nests(self, op, facts):
+            yield from nest_constraints(loop, facts)
+
+    def lower(self, op: Fill, context: LowerContext) -> Stmt:
+        return FillLoops().lower(op, context)
+
+
+class ThreadAtomic(Candidate):
+    """One indivisible update an iteration."""
+
+    op = AtomicUpdate
+    name = "threads"
+
+    def legal(self, op: AtomicUpdate, facts: Facts) -> Ok:
+        return Ok(_count(op.dst.static_extents()) / 128)
+
+    def constraints(self, op: AtomicUpdate, facts: Facts) -> Iterable[Constraint]:
+        for loop in outer_nests(self, op, facts):
+            yield from nest_constraints(loop, facts)
+
+    def lower(self, op: AtomicUpdate, context: LowerContext) -> Stmt:
+        return AtomicLoops().lower(op, context)
+
+
+class ThreadGemm(Candidate):
+    """Each thread sums its own elements of the product; all shapes, element types and transpositions."""
+
+    op = Gemm
+    name = "threads"
+
+    def legal(self, op: Gemm, facts: Facts) -> Ok:
+        return Ok(op.m * op.n * op.k / 128)
+
+    def lower(self, op: Gemm, context: LowerContext) -> Stmt:
+        wide = accumulator_dtype(op.c.dtype)
+        # Operands in registers are read along rows and columns by other threads.
+        before: list[Stmt] = []
+        operands = []
+        for region in (op.a, op.b):
+            if region.buffer.scope == "fragment":
+                staged = context.allocate(
+                    f"{region.buffer.name}_staged", region.static_extents() or (), region.dtype, "shared"
+                )
+                copy = Copy(region, full_region(staged), span=op.span)
+                before.append(CopyLoops().lower(copy, context))
+                operands.append(full_region(staged, op.span))
+            else:
+                operands.append(region)
+        a, b = operands
+        step = Var("step")
+
+        def index(region: Any, row: Expr, column: Expr) -> tuple[Expr, ...]:
+            return (*[const(0, INT32)] * (len(region.tile_extents()) - 2), row, column)
+
+        def clear(at: Sequence[Expr]) -> Stmt:
+            return store_to(op.c, index(op.c, *at), const(0, op.c.dtype), op)
+
+        def add(at: Sequence[Expr]) -> Stmt:
+            row, column = at
+            left = a.load(index(a, step, row) if op.transpose_a else index(a, row, step))
+            right = b.load(index(b, column, step) if op.transpose_b else index(b, step, column))
+            held = cast(op.c.load(index(op.c, row, column)), wide)
+            total = binary("add", held, binary("mul", cast(left, wide), cast(right, wide)))
+            return store_to(op.c, index(op.c, row, column), cast(total, op.c.dtype), op)
+
+        extents = (const(op.m, INT32), const(op.n, INT32))
+        if op.c.dtype is wide:
+            sums: Stmt = For(step, const(0, INT32), const(op.k, INT32), "serial", parallel_nest(extents, add))
+            return seq(*before, parallel_nest(extents, clear) if op.clear_accum else None, sums)
+        # A narrow product is rounded once: the whole sum is one iteration's.
+        total = context.allocate(f"{op.c.buffer.name}_sum", (1,), wide)
+        zero = const(0, INT32)
+
+        def whole(at: Sequence[Expr]) -> Stmt:
+            row, column = at
+            start = const(0, wide) if op.clear_accum else cast(op.c.load(index(op.c, row, column)), wide)
+            left = a.load(index(a, step, row) if op.transpose_a else index(a, row, step))
+            right = b.load(index(b, column, step) if op.transpose_b else index(b, step, column))
+            value = binary("add", BufferLoad(total, (zero,)), binary("mul", cast(left, wide), cast(right, wide)))
+            loop = For(step, zero, const(op.k, INT32), "serial", BufferStore(total, value, (zero,)))
+            done = cast(BufferLoad(total, (zero,)), op.c.dtype)
+            return seq(BufferStore(total, start, (zero,)), loop, store_to(op.c, index(op.c, row, column), done, op))
+
+        return seq(*before, parallel_nest(extents, whole))
+
+
+class ThreadReduce(Candidate):
+    """One thread combines the elements that fall together, in order."""
+
+    op = Reduce
+    name = "threads"
+
+    def legal(self, op: Reduce, facts: Facts) -> Ok:
+        return Ok(float(_count(op.src.static_extents())))
+
+    def constraints(self, op: Reduce, facts: Facts) -> Iterable[Constraint]:
+        for loop in outer_nests(self, op, facts):
+            yield from nest_constraints(loop, facts)
+
+    def lower(self, op: Reduce, context: LowerContext) -> Stmt:
+        wide = accumulator_dtype(op.dst.dtype)
+        source = op.src.tile_extents()
+        rest = source[: op.axis] + source[op.axis + 1 :]
+        held = context.allocate(f"{op.dst.buffer.name}_running", (1,), wide)
+        zero, step = const(0, INT32), Var("step")
+
+        def body(at: Sequence[Expr]) -> Stmt:
+            start = BufferStore(held, const(identity_value(op.kind, wide), wide), (zero,))
+            element = cast(op.src.load((*at[: op.axis], step, *at[op.axis :])), wide)
+            value = combined(op.kind, BufferLoad(held, (zero,)), element, op.nan_propagate)
+            loop = For(step, zero, source[op.axis], "serial", BufferStore(held, value, (zero,)))
+            return seq(start, loop, finished(op, at, BufferLoad(held, (zero,)), wide))
+
+        return parallel_nest(rest, body)
+
+
+class ThreadScan(Candidate):
+    """One thread runs along the axis with the value so far."""
+
+    op = Scan
+    name = "threads"
+
+    def legal(self, op: Scan, facts: Facts) -> Ok:
+        return Ok(_count(op.src.static_extents()) / 2)
+
+    def lower(self, op: Scan, context: LowerContext) -> Stmt:
+        wide = accumulator_dtype(op.dst.dtype)
+        source = op.src.tile_extents()
+        rest = source[: op.axis] + source[op.axis + 1 :]
+        held = context.allocate(f"{op.dst.buffer.name}_running", (1,), wide)
+        zero, step = const(0, INT32), Var("step")
+        along: Expr = binary("sub", binary("sub", source[op.axis], 1), step) if op.reverse else step
+
+        def body(at: Sequence[Expr]) -> Stmt:
+            where = (*at[: op.axis], along, *at[op.axis :])
+            value = combined(op.kind, BufferLoad(held, (zero,)), cast(op.src.load(where), wide), False)
+            target = spread(op.dst, [i for i, e in zip(where, source) if not is_one(e)])
+            result = cast(BufferLoad(held, (zero,)), op.dst.dtype)
+            advance = seq(BufferStore(held, value, (zero,)), store_to(op.dst, target, result, op))
+            start = BufferStore(held, const(identity_value(op.kind, wide), wide), (zero,))
+            return seq(start, For(step, zero, source[op.axis], "serial", advance))
+
+        return parallel_nest(rest, body)
+
+
+def finished(op: Reduce, at: Sequence[Expr], value: Expr, wide: DType) -> Stmt:
+    """The store of a reduction's result at indices `at` of the axes that stay, combined with what is there if asked."""
+    source = op.src.tile_extents()
+    rest = source[: op.axis] + source[op.axis + 1 :]
+    target = spread(op.dst, [i for i, e in zip(at, rest) if not is_one(e)])
+    if not op.clear:
+        kind = {"abssum": "sum", "absmax": "max"}.get(op.kind, op.kind)
+        value = combined(kind, value, cast(op.dst.load(target), wide), op.nan_propagate)
+    return store_to(op.dst, target, cast(value, op.dst.dtype), op)
+
+
+def spread(region: Any, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Tile indices of a region from those of its axes that are not 1."""
+    given = iter(indices)
+    return tuple(const(0, INT32) if is_one(e) else next(given) for e in region.tile_extents())
+
+
+def is_one(extent: Any) -> bool:
+    """Whether an extent is the constant 1."""
+    return isinstance(extent, IntImm) and extent.value == 1
+
+
+def outer_nests(candidate: Candidate, op: Any, facts: Facts) -> list[For]:
+    """The outermost parallel loops that a candidate lowers an op to."""
+    found: list[For] = []
+    stack: list[Any] = [candidate.lower(op, LowerContext(facts.target, facts.layouts, facts))]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, For) and item.kind == "parallel":
+            found.append(item)
+        else:
+            stack.extend(reversed(item.child_nodes()))
+    return found
+
+
+def fragment_of(facts: Facts, buffer: Any) -> Fragment | None:
+    """The fragment of a register tile as far as it is known."""
+    found = facts.layouts.get(buffer)
+    return found if isinstance(found, Fragment) else None
+
+
+def _count(extents: tuple[int, ...] | None) -> float:
+    count = 1.0
+    for extent in extents or ():
+        count *= extent
+    return count

@@ -1,0 +1,19 @@
+"""How tiles are spread over the threads and registers of a block."""
+
+from .fragments import coalesced, operand_a, operand_b, product, reduced, replicated
+from .partition import WARP, elements_a_register, warp_partition
+from .places import Places, digit_expression
+
+__all__ = [
+    "WARP",
+    "Places",
+    "coalesced",
+    "digit_expression",
+    "elements_a_register",
+    "operand_a",
+    "operand_b",
+    "product",
+    "reduced",
+    "replicated",
+    "warp_partition",
+]

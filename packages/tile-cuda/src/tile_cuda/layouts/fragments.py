@@ -1,0 +1,128 @@
+"""Fragments: those of mma.sync (PTX ISA, "Warp-level Matrix Fragment for mma"), and those for loops and copies.
+
+An mma atom is 16 × 8 in the product. In all of them lane = 4 · group + place: group is the row (of A and of the
+product) or the column (of B) modulo 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from tile_core.layout import Fragment
+from tile_core.layout.invert import digit_sums
+from tile_core.layout.maps import flat_index
+
+from .partition import ATOM_M, ATOM_N, WARP
+
+__all__ = ["coalesced", "operand_a", "operand_b", "product", "reduced", "replicated"]
+
+
+@lru_cache(maxsize=256)
+def product(m: int, n: int, split: tuple[int, int]) -> Fragment:
+    """The accumulator of a gemm: each warp owns a block of rows and columns, atoms row by row."""
+    rows, columns = m // split[0], n // split[1]
+    atoms = columns // ATOM_N
+
+    def forward(i: Any, j: Any, _: Any) -> tuple[Any, Any]:
+        warp = i // rows + j // columns * split[0]
+        lane = i % 8 * 4 + j % 8 // 2
+        atom = i % rows // ATOM_M * atoms + j % columns // ATOM_N
+        return warp * WARP + lane, atom * 4 + i // 8 % 2 * 2 + j % 2
+
+    return Fragment((m, n), split[0] * split[1] * WARP, (rows // ATOM_M) * atoms * 4, 1, forward)
+
+
+@lru_cache(maxsize=256)
+def operand_a(m: int, k: int, split: tuple[int, int], packed: int, transposed: bool = False) -> Fragment:
+    """A in registers, `packed` elements a register; the warps of one row of the split hold the same.
+
+    With one warp along N it is the product's fragment, so that a product can be the next gemm's A.
+    """
+    rows, depth = m // split[0], 8 * packed
+    regs = rows // ATOM_M * (k // depth) * 4 * packed
+
+    def forward(*given: Any) -> tuple[Any, Any]:
+        i, c = (given[1], given[0]) if transposed else given[:2]
+        warp = i // rows + given[2] * split[0]
+        lane = i % 8 * 4 + c % (4 * packed) // packed
+        atom = i % rows // ATOM_M * (k // depth) + c // depth
+        return warp * WARP + lane, (atom * 4 + i // 8 % 2 + c % depth // (4 * packed) * 2) * packed + c % packed
+
+    return Fragment((k, m) if transposed else (m, k), split[0] * split[1] * WARP, regs, split[1], forward)
+
+
+@lru_cache(maxsize=256)
+def operand_b(k: int, n: int, split: tuple[int, int], packed: int, transposed: bool = False) -> Fragment:
+    """B in registers, `packed` elements a register; the warps of one column of the split hold the same."""
+    columns, depth = n // split[1], 8 * packed
+    regs = columns // ATOM_N * (k // depth) * 2 * packed
+
+    def forward(*given: Any) -> tuple[Any, Any]:
+        c, j = (given[1], given[0]) if transposed else given[:2]
+        warp = given[2] + j // columns * split[0]
+        lane = j % 8 * 4 + c % (4 * packed) // packed
+        atom = j % columns // ATOM_N * (k // depth) + c // depth
+        return warp * WARP + lane, (atom * 2 + c % depth // (4 * packed)) * packed + c % packed
+
+    return Fragment((n, k) if transposed else (k, n), split[0] * split[1] * WARP, regs, split[0], forward)
+
+
+@lru_cache(maxsize=1024)
+def coalesced(extents: tuple[int, ...], threads: int, vector: int) -> Fragment:
+    """Elements in row-major order, `vector` neighbours a thread, thread after thread, round after round.
+
+    Any extents and thread counts: the last round may leave threads without elements.
+    """
+    rounds = -(-prod(extents) // (threads * vector))
+
+    def forward(*indices: Any) -> tuple[Any, Any]:
+        offset = flat_index(indices[:-1], extents)
+        return offset // vector % threads, offset // (vector * threads) * vector + offset % vector
+
+    return Fragment(extents, threads, rounds * vector, 1, forward)
+
+
+@lru_cache(maxsize=1024)
+def replicated(extents: tuple[int, ...], threads: int) -> Fragment:
+    """Every thread holds the whole tile."""
+    return Fragment(extents, threads, prod(extents), threads, lambda *i: (i[-1], flat_index(i[:-1], extents)))
+
+
+def reduced(fragment: Fragment, axes: Sequence[int]) -> Fragment | None:
+    """The fragment of a tile without some axes: who held any of the elements that fall together holds the result.
+
+    None where owners and registers are not sums over digits of the indices, so that no fragment of this form exists.
+    """
+    threads, regs = (digit_sums(t) for t in fragment.tables())
+    if threads is None or regs is None:
+        return None
+    rest = [a for a in range(len(fragment.domain)) if a not in axes]
+    # What the removed axes and the replicas say about the thread becomes the replica.
+    spread = [d for a in (*axes, len(fragment.domain)) for d in threads[a] if d[0]]
+    registers = sorted((stride, count, place, a) for a in rest for stride, count, place in regs[a] if stride)
+    replicas = prod(count for _, count, _ in spread)
+    total = prod(count for _, count, _, _ in registers)
+    domain = tuple(fragment.domain[a] for a in rest) or (1,)
+
+    def forward(*given: Any) -> tuple[Any, Any]:
+        index = dict(zip(rest, given[:-1]))
+        thread: Any = given[-1] * 0
+        for a in rest:
+            for stride, count, place in threads[a]:
+                thread = thread + index[a] // place % count * stride
+        inner = 1
+        for stride, count, _ in spread:
+            thread = thread + given[-1] // inner % count * stride
+            inner *= count
+        slot: Any = given[-1] * 0
+        inner = 1
+        for _, count, place, a in registers:
+            slot = slot + index[a] // place % count * inner
+            inner *= count
+        return thread, slot
+
+    found = Fragment(domain, fragment.threads, total, replicas, forward)
+    return found if found.slots_distinct else None

@@ -1,0 +1,15 @@
+"""Passes of the CUDA backend."""
+
+from .bind_threads import BindThreads, thread_index
+from .choose_vectors import ChooseVectors
+from .lower_parallel_nests import LowerParallelNests
+from .thread_placement import ThreadPlacement, nest_constraints
+
+__all__ = [
+    "BindThreads",
+    "ChooseVectors",
+    "LowerParallelNests",
+    "ThreadPlacement",
+    "nest_constraints",
+    "thread_index",
+]

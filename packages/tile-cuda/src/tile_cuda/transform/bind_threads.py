@@ -1,0 +1,59 @@
+"""BindThreads: a kernel that leaves its threads to the target gets them; kernels with code for single threads are
+marked.
+
+Needs TILE, leaves TILE. The mark (launch annotation ``thread_code``) is taken before passes bring thread indices in
+themselves: without it, a store outside of parallel loops is one of the block, made by its first thread.
+"""
+
+from __future__ import annotations
+
+from tile_core.errors import CompileError, declare_codes
+from tile_core.ir import Expr, IntImm, KernelLaunch, PrimFunc, Rewriter, Stmt, Var, as_expr, binary, const, walk
+from tile_core.transform import Pass, PassContext, register_pass
+
+__all__ = ["BindThreads", "thread_index"]
+
+declare_codes({"E-CUDA-THREADS": "a number of threads that a block cannot have"})
+
+_DEFAULT_THREADS, _MOST_THREADS = 128, 1024
+
+
+@register_pass("BindThreads", needs="TILE", leaves="TILE")
+class BindThreads(Pass):
+    def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
+        return _Bind().rewrite(function)
+
+
+class _Bind(Rewriter):
+    def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
+        own = set(node.thread_vars)
+        by_thread = any(isinstance(n, Var) and n in own for n in walk(node.body))
+        if not node.threads:
+            var = Var("tx")
+            node = node.with_(thread_vars=(var,), threads=(const(_DEFAULT_THREADS, var.dtype),))
+        count = 1
+        for extent in node.threads:
+            count *= extent.value if isinstance(extent, IntImm) else _MOST_THREADS + 1
+        if not 1 <= count <= _MOST_THREADS:
+            raise CompileError(
+                "E-CUDA-THREADS",
+                f"a block has {node.threads!r} threads",
+                span=node.span,
+                facts=[f"allowed: a constant number from 1 to {_MOST_THREADS} in all"],
+                help="pass threads=128 or another multiple of 32 to T.Kernel",
+            )
+        return node.with_(annotations=(*node.annotations, ("thread_code", by_thread)))
+
+
+def thread_index(launch: KernelLaunch) -> Expr:
+    """The number of the thread in its block, x fastest."""
+    number: Expr | None = None
+    scale = 1
+    for var, extent in zip(launch.thread_vars, launch.threads):
+        assert isinstance(extent, IntImm)
+        if extent.value == 1:
+            continue
+        term = var if scale == 1 else binary("mul", var, scale)
+        number = term if number is None else binary("add", number, term)
+        scale *= extent.value
+    return as_expr(0) if number is None else number
