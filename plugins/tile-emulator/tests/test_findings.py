@@ -354,3 +354,23 @@ def test_a_tile_that_lost_its_bytes_to_another_is_found(hand_written, schedule, 
     (finding,) = kernel.run(1, 64, 512, schedule, seed, A=a, B=b).findings
     assert (finding.kind, finding.buffer, finding.lines) == ("aliased", "first", kernel.lines("overwrite", "use"))
     assert finding.text == "reads bytes that were last written as second, which shares them"
+
+
+def test_a_loop_without_end_that_touches_no_memory_is_told(hand_written):
+    kernel = hand_written("""
+extern "C" __global__ void __launch_bounds__(32) endless(int* B, int n) {
+    unsigned x = n;
+    do {
+        x = x * 1664525u + 1013904223u;  // @loop
+        asm volatile("" : "+r"(x));
+    } while (x | 1);
+    B[0] = x;
+}
+""")
+    report = kernel.run(1, 32, 0, B=np.zeros(1, "i4"), n=ctypes.c_int(1))
+    (finding,) = report.findings
+    assert (finding.kind, finding.text) == ("livelock", "a loop that touches no memory does not end")
+    assert finding.lines[0] in range(kernel.marks["loop"] - 1, kernel.marks["loop"] + 3)
+    # The process goes on, and so does the engine.
+    again = hand_written(tail(True), S=(256, 256))
+    assert again.run(1, 64, 1024, A=np.ones(50, "f4"), B=np.zeros(2, "f4"), n=ctypes.c_int(50)).clean

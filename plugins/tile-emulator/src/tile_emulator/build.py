@@ -33,9 +33,10 @@ assert _codes is not None
 
 _COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fwrapv")
 _ENGINE_FLAGS = (*_COMMON, "-O3", "-fvisibility-inlines-hidden")
-# -O1 keeps the source's accesses apart and compiles fast; -g1 gives lines and inlined calls. The linker doesn't see
-# -fsanitize=thread, so no sanitizer library is linked: the engine defines what the instrumentation calls.
-_KERNEL_FLAGS = (*_COMMON, "-O1", "-g1", "-w", "-fsanitize=thread", "-ffp-contract=off")
+# -O1 keeps the source's accesses apart and compiles fast; -g1 gives lines and inlined calls, which binutils 2.40 reads
+# rightly from DWARF 4 only. The linker doesn't see -fsanitize=thread, so no sanitizer library is linked: the engine
+# defines what the instrumentation calls.
+_KERNEL_FLAGS = (*_COMMON, "-O1", "-g1", "-gdwarf-4", "-w", "-fsanitize=thread", "-ffp-contract=off")
 # Without sinking, a load stays where the source has it, ahead of the branch that may not use its value.
 _GCC_ONLY = ("--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sink")
 _HOST_FLAGS = (*_COMMON, "-O1", "-w")
@@ -107,7 +108,7 @@ def build_library(kernel: str, entries: Sequence[str], includes: Sequence[Path],
         _run([*command, *_HOST_FLAGS, *paths, *ffi, "-c", str(made / "host.cc"), "-o", str(made / "host.o")], made)
         objects.append(made / "host.o")
     script = f"-Wl,--version-script={made / 'exports.map'}"
-    link = [*command, "-shared", "-Wl,-Bsymbolic", script, *map(str, objects), str(engine), "-ldl"]
+    link = [*command, "-shared", "-Wl,-Bsymbolic", script, *map(str, objects), str(engine), "-ldl", "-lrt"]
     _run([*link, "-o", str(made / "kernel.so")], made)
     for path in objects:
         path.unlink()

@@ -10,8 +10,10 @@
 #include <cstdlib>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
-#include <ucontext.h>
 #define EMU_UCONTEXT 1
+#endif
+#ifdef EMU_UCONTEXT
+#include <ucontext.h>
 #endif
 
 namespace emu {

@@ -1,6 +1,7 @@
 // Runs a grid: which block, which thread next; what is said when nobody can go on.
 #pragma once
 #include "access.h"
+#include "watchdog.h"
 
 namespace emu {
 
@@ -309,6 +310,7 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
     e.taken.clear();
     e.widths.clear();
     e.exploring = e.explore_bound > 0;
+    Watchdog watchdog;
     for (uint64_t run = 1;; ++run) {
         auto findings = e.findings;
         auto known = e.known_findings;
