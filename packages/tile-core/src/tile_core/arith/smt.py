@@ -14,7 +14,7 @@ from typing import Any
 import z3
 
 from ..ir import Binary, Call, Cast, Expr, IntImm, Let, Select, SizeVar, Unary, Var, substitute
-from .interval import Interval, dtype_interval, wraps_silently
+from .interval import Interval, bounds_of, dtype_interval, wraps_silently
 
 __all__ = ["Answer", "ask"]
 
@@ -205,5 +205,7 @@ class _Translation:
             found = self._unknowns[id(node)] = make(f"u{len(self._unknowns)}", ctx=self.context)
             self._memo[id(node)] = (node, found)
             if node.dtype.is_int and node.dtype.lanes == 1:
-                self._within(found, dtype_interval(node.dtype))
+                # What intervals say of an operator that has no translation (bits of tile layouts) is often enough.
+                known = bounds_of(node, self.ranges)
+                self._within(found, known if known.bounded else dtype_interval(node.dtype))
         return found
