@@ -35,6 +35,7 @@ from ..ir import (
     Stmt,
     TileOpStmt,
     Visitor,
+    walk,
 )
 from ..layout import Fragment, Layout, row_major
 from ..tileop import Candidate, Constraint, Facts

@@ -19,12 +19,14 @@ from tile_core.ir import (
     Var,
     as_expr,
     binary,
+    cast,
     const,
     seq,
 )
 from tile_core.layout import Fragment, Layout
 from tile_core.layout.swizzle import swizzled
 from tile_core.tileop import Candidate, Constraint, Declined, Facts, Gemm, LowerContext, Ok
+from tile_core.tileop.default_candidates import accumulator_dtype
 
 from ..device import intrinsics
 from ..device.table import MMA_SHAPES
@@ -107,16 +109,23 @@ class _Emitter:
         """The statements."""
         op = self.op
         c_layout = self.context.layouts[op.c.buffer]
-        c = _register_view(op.c.buffer, c_layout)
+        own = _register_view(op.c.buffer, c_layout)
+        # A sum in float16 is rounded once, when the gemm is done.
+        wide = accumulator_dtype(op.c.dtype)
+        c = own if wide is op.c.dtype else self.context.allocate(f"{op.c.buffer.name}_sums", (c_layout.regs,), wide)
         parts: list[Stmt] = []
-        if op.clear_accum:
+        if op.clear_accum or c is not own:
             slot = Var("slot")
-            zero = BufferStore(c, const(0, op.c.dtype), (slot,), span=op.span)
-            parts.append(_loop(slot, c_layout.regs, zero, "unroll"))
+            start = const(0, wide) if op.clear_accum else cast(BufferLoad(own, (slot,)), wide)
+            parts.append(_loop(slot, c_layout.regs, BufferStore(c, start, (slot,), span=op.span), "unroll"))
         step = Var("k_step")
         body = seq(self._load_a(step), self._load_b(step), self._multiply(c, step))
         kind = "unroll" if "fragment" in (op.a.buffer.scope, op.b.buffer.scope) else "serial"
         parts.append(_loop(step, self.steps, body, kind))
+        if c is not own:
+            slot = Var("slot")
+            done = BufferStore(own, cast(BufferLoad(c, (slot,)), op.c.dtype), (slot,), span=op.span)
+            parts.append(_loop(slot, c_layout.regs, done, "unroll"))
         return seq(*parts, span=op.span)
 
     def _registers(self, region: BufferRegion, count: int) -> Buffer:
@@ -138,7 +147,7 @@ class _Emitter:
             (16, 8, self.atom_k),
             op.a.dtype,
             op.b.dtype,
-            op.c.dtype,
+            c.dtype,
             span=op.span,
         )
         return _loop(i, self.rows, _loop(j, self.columns, product_of, "unroll"), "unroll")
@@ -227,12 +236,12 @@ class _Emitter:
 
 def _atom_k(op: Gemm, facts: Facts) -> int | None:
     """K of the largest instruction for the op's element types on the target, or None where there is none."""
-    number = architecture(facts.target).number
+    number, wide = architecture(facts.target).number, accumulator_dtype(op.c.dtype)
     found = [
         shape[2]
         for shape, a, b, c, minimum in MMA_SHAPES
         if shape[:2] == (16, 8)
-        and (a, b, c) == (op.a.dtype.name, op.b.dtype.name, op.c.dtype.name)
+        and (a, b, c) == (op.a.dtype.name, op.b.dtype.name, wide.name)
         and number >= minimum
         and shape[2] * op.a.dtype.bits == 256
     ]
