@@ -1,0 +1,137 @@
+"""Kernels in the language, compiled for CUDA: run by the emulator everywhere, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tile_core as tile
+import tile_core.language as T
+from tile_core.testing.compare import assert_close
+from tile_cuda.toolchain import compile_device
+
+EMULATED = {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}
+PLACES = [
+    pytest.param(("cpu", EMULATED), id="emulated", marks=pytest.mark.layer("emulation")),
+    pytest.param(("cuda", {"target": "cuda"}), id="device", marks=pytest.mark.gpu),
+    pytest.param(("cuda", {"target": "cuda -arch=sm_80"}), id="older", marks=pytest.mark.gpu),
+    pytest.param(("cuda", {"target": "cuda", "execution_backend": "nvrtc"}), id="nvrtc", marks=pytest.mark.gpu),
+]
+
+
+@pytest.fixture(params=PLACES)
+def place(request):
+    """(torch device, options of tile.compile)."""
+    return request.param
+
+
+def run(place, function, *inputs, **options):
+    """The kernel's outputs for inputs, which are moved where it runs."""
+    device, where = place
+    kernel = tile.compile(function, out_idx=[-1], **where, **options)
+    if where is EMULATED:
+        # What the emulator runs is what NVRTC takes.
+        assert compile_device(kernel.kernel_source, "sm_80", name=kernel.name).cubin
+    return kernel(*(x.to(device) if isinstance(x, torch.Tensor) else x for x in inputs)).cpu()
+
+
+def gemm(m, n, k, dtype, accum, out, block=(64, 64, 32), stages=2, threads=128, transpose_a=False, transpose_b=False):
+    bm, bn, bk = block
+    a_shape, a_tile = ((k, m), (bk, bm)) if transpose_a else ((m, k), (bm, bk))
+    b_shape, b_tile = ((n, k), (bn, bk)) if transpose_b else ((k, n), (bk, bn))
+
+    @T.prim_func
+    def main(A: T.Tensor(a_shape, dtype), B: T.Tensor(b_shape, dtype), C: T.Tensor((m, n), out)):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=threads) as (bx, by):
+            a_shared = T.alloc_shared(a_tile, dtype)
+            b_shared = T.alloc_shared(b_tile, dtype)
+            c_local = T.alloc_fragment((bm, bn), accum)
+            T.clear(c_local)
+            for step in T.Pipelined(T.ceildiv(k, bk), num_stages=stages):
+                if transpose_a:
+                    T.copy(A[step * bk, by * bm], a_shared)
+                else:
+                    T.copy(A[by * bm, step * bk], a_shared)
+                if transpose_b:
+                    T.copy(B[bx * bn, step * bk], b_shared)
+                else:
+                    T.copy(B[step * bk, bx * bn], b_shared)
+                T.gemm(a_shared, b_shared, c_local, transpose_A=transpose_a, transpose_B=transpose_b)
+            T.copy(c_local, C[by * bm, bx * bn])
+
+    return main
+
+
+def product(place, m, n, k, dtype="float16", accum="float32", out="float32", **more):
+    torch.manual_seed(m + n + k)
+    integers = dtype == "int8"
+    a, b = (
+        (torch.randint(-9, 9, s).to(torch.int8) if integers else torch.randn(s).to(getattr(torch, dtype)))
+        for s in ((m, k), (k, n))
+    )
+    given = (a.T.contiguous() if more.get("transpose_a") else a, b.T.contiguous() if more.get("transpose_b") else b)
+    got = run(place, gemm(m, n, k, dtype, accum, out, **more), *given)
+    exact = a.double() @ b.double()
+    assert_close(got.double(), exact, dtype, reduction=k, label=f"{dtype} {m}x{n}x{k}")
+
+
+@pytest.mark.parametrize("k", [32, 64, 96, 160])
+def test_a_pipelined_gemm_of_any_trip_count(place, k):
+    product(place, 64, 64, k, stages=3)
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, True), (True, False), (True, True)])
+def test_a_gemm_of_transposed_operands(place, transpose_a, transpose_b):
+    product(place, 64, 128, 64, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accum", "out"),
+    [
+        ("float16", "float16", "float16"),
+        ("bfloat16", "float32", "float32"),
+        ("float32", "float32", "float32"),
+        ("int8", "int32", "int32"),
+    ],
+)
+def test_a_gemm_of_every_kind_of_element(place, dtype, accum, out):
+    product(place, 64, 64, 64, dtype, accum, out)
+
+
+def test_a_gemm_whose_sizes_are_no_multiples(place):
+    product(place, 70, 90, 50)
+
+
+@pytest.mark.parametrize("shape", [(64, 128), (37, 77)])
+def test_softmax_over_rows(place, shape):
+    m, n = shape
+
+    @T.prim_func
+    def main(X: T.Tensor((m, n), "float32"), Y: T.Tensor((m, n), "float32")):
+        with T.Kernel(T.ceildiv(m, 4), threads=128) as bx:
+            x = T.alloc_fragment((4, n), "float32")
+            top = T.alloc_fragment((4,), "float32")
+            total = T.alloc_fragment((4,), "float32")
+            T.copy(X[bx * 4, 0], x)
+            T.reduce_max(x, top, dim=1)
+            for i, j in T.Parallel(4, n):
+                x[i, j] = T.exp(x[i, j] - top[i])
+            T.reduce_sum(x, total, dim=1)
+            for i, j in T.Parallel(4, n):
+                x[i, j] = x[i, j] / total[i]
+            T.copy(x, Y[bx * 4, 0])
+
+    x = torch.randn(m, n)
+    assert_close(run(place, main, x), torch.softmax(x, dim=1), reduction=n)
+
+
+@pytest.mark.parametrize("n", [1, 31, 128, 1000])
+def test_elements_at_an_edge(place, n):
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float16"), B: T.Tensor((n,), "float32"), C: T.Tensor((n,), "float32")):
+        with T.Kernel(T.ceildiv(n, 256), threads=64) as bx:
+            for i in T.Parallel(256):
+                C[bx * 256 + i] = T.max(T.cast(A[bx * 256 + i], "float32"), B[bx * 256 + i]) * 2.0
+
+    a, b = torch.randn(n).half(), torch.randn(n)
+    assert_close(run(place, main, a, b), torch.maximum(a.float(), b) * 2)
