@@ -11,6 +11,7 @@ import numpy as np
 
 from tile_core.dtypes import DType
 from tile_core.ir import (
+    Bind,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -182,10 +183,12 @@ def _emit(op: Reduce, plan: _Plan, context: LowerContext) -> Stmt:
     if plan.lanes:
         lane = Var("slot")
         held = BufferLoad(partial, (lane,))
-        steps = [
-            BufferStore(partial, join(held, intrinsics.shuffle("shfl_xor", held, mask)), (lane,), span=op.span)
-            for mask in plan.lanes
-        ]
+        steps: list[Stmt] = []
+        for mask in plan.lanes:
+            # Bound, as a comparison names it twice and all lanes must make each call.
+            other = Var("other", wide)
+            steps.append(Bind(other, intrinsics.shuffle("shfl_xor", held, mask)))
+            steps.append(BufferStore(partial, join(held, other), (lane,), span=op.span))
         parts.append(_loop(lane, count, seq(*steps)))
     if plan.warps:
         parts += _across_warps(op, plan, context, partial, wide, join)
