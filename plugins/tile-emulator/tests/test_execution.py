@@ -151,6 +151,15 @@ def test_a_target_without_emulation_is_told():
         build(artifact)
 
 
+def test_inline_ptx_is_unchecked():
+    artifact = mirror()
+    artifact.sources["kernel.cu"] += '\n__device__ void nap() { asm volatile("nanosleep.u32 20;"); }\n'
+    with pytest.raises(EmulationError, match="inline PTX can't be emulated") as caught:
+        build(artifact)
+    assert caught.value.code == "E-EMU-UNCHECKED"
+    assert "nanosleep" in str(caught.value)
+
+
 def test_wrong_options_are_told():
     with pytest.raises(OptionError, match="no schedule 'latst'"), emulation("latst"):
         raise AssertionError("the block runs")

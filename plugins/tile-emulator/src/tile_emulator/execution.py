@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -38,6 +39,7 @@ def build(artifact: Artifact) -> EmulatedKernel:
 
     Raises:
         PluginError: the target's backend has no emulation.
+        EmulationError: the source has inline PTX, which can't be run.
         ToolchainError: no compiler.
         InternalError: the compiler rejected generated source.
     """
@@ -51,6 +53,7 @@ def build(artifact: Artifact) -> EmulatedKernel:
             ],
             help="use a target whose backend has one, such as cuda",
         )
+    _refuse_assembly(artifact)
     module = artifact.module
     if not device_functions(module):  # it comes from the disk cache, which keeps sources only
         module = api.lower(artifact.function, artifact.target).module
@@ -65,6 +68,18 @@ def build(artifact: Artifact) -> EmulatedKernel:
     return EmulatedKernel(
         artifact.name, entry, EmulatedLibrary(path, LineMap.from_text(lines, artifact.sources[KERNEL]))
     )
+
+
+def _refuse_assembly(artifact: Artifact) -> None:
+    """Generated source keeps assembly in the device header; where there is some, a user wrote it."""
+    for number, line in enumerate(artifact.sources[KERNEL].splitlines(), 1):
+        if re.search(r"\b(asm|__asm__)\b", line.partition("//")[0]):
+            raise EmulationError(
+                "E-EMU-UNCHECKED",
+                f"{artifact.name}: inline PTX can't be emulated",
+                facts=[f"line {number} of its {KERNEL}: {line.strip()}"],
+                help="use functions of the device header instead, or check this kernel on a device",
+            )
 
 
 class EmulatedKernel:
