@@ -212,9 +212,9 @@ class _Emitter:
 
     def _slot(self, time: Expr, guard: Callable[[int], Any]) -> Stmt:
         """All statements of one time slot."""
-        out: list[Stmt] = list(self.waits.get(-1, ()))
+        out: list[Stmt] = self._waits_at(-1, guard)
         for place, index in enumerate(self.schedule.order):
-            out += self.waits.get(place, ())
+            out += self._waits_at(place, guard)
             stage = self.schedule.stages[index]
             condition = guard(stage)
             if condition is not False:
@@ -222,6 +222,10 @@ class _Emitter:
                 out.append(stmt if condition is None else If(condition, stmt, span=stmt.span))
             out += self.commits.get(place, ())
         return seq(*out)
+
+    def _waits_at(self, place: int, guard: Callable[[int], Any]) -> list[Stmt]:
+        """Waits before a place, without those whose consumer surely does not run in this slot."""
+        return [stmt for stage, stmt in self.waits.get(place, ()) if guard(stage) is not False]
 
     def _instance(self, index: int, iteration: Expr) -> Stmt:
         loop = self.schedule.loop
@@ -239,8 +243,8 @@ class _Emitter:
 
     # Groups of asynchronous copies.
 
-    def _groups(self) -> tuple[dict[int, list[Stmt]], dict[int, list[Stmt]]]:
-        """(commits after a place in the slot, waits before a place; -1 is the slot's start)."""
+    def _groups(self) -> tuple[dict[int, list[Stmt]], dict[int, list[tuple[int, Stmt]]]]:
+        """(commits after a place in the slot, waits before a place with their consumer's stage; -1 is the start)."""
         schedule = self.schedule
         place = {index: p for p, index in enumerate(schedule.order)}
         pipes = [(queue, pipe) for pipe in self._pipes() for queue in [self._queue(pipe)] if queue is not None]
@@ -254,8 +258,9 @@ class _Emitter:
         for number, (queue, (producers, consumers)) in enumerate(ordered):
             first = min(consumers, key=lambda c: (schedule.stages[c], place[c]))
             distance = schedule.stages[first] - schedule.stages[producers[0]]
-            firsts.append((place[first], distance, number, queue))
-        for rank, (at, distance, number, queue) in enumerate(sorted(firsts)):
+            firsts.append((place[first], distance, number, queue, schedule.stages[first]))
+        stages: dict[tuple[int, str], int] = {}
+        for rank, (at, distance, number, queue, stage) in enumerate(sorted(firsts)):
             # The first wait of a slot stands before the copies that run ahead, so that one barrier there serves both.
             where = -1 if rank == 0 and distance > 0 else at
             before = 0 if where == -1 else sum(1 for end in ends if end < at)
@@ -265,9 +270,10 @@ class _Emitter:
                 allowed = sum(1 for end in ends if ends[number] < end < at)
             key = (where, queue)
             pending[key] = min(allowed, pending.get(key, allowed))
-        waits: dict[int, list[Stmt]] = {}
+            stages[key] = min(stage, stages.get(key, stage))
+        waits: dict[int, list[tuple[int, Stmt]]] = {}
         for (where, queue), allowed in pending.items():
-            waits.setdefault(where, []).append(self.queues[queue].wait(allowed))
+            waits.setdefault(where, []).append((stages[where, queue], self.queues[queue].wait(allowed)))
         return commits, waits
 
     def _pipes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

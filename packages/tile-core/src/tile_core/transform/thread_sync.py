@@ -7,7 +7,8 @@ earlier by another thread; variables of loops round both are the same, except th
 access belongs to the previous iteration.
 
 A meeting stands in front of the statement that would conflict, on the level of the sequence which holds both accesses,
-outside of branches that threads may take differently. Asynchronous accesses need a wait by their own thread first; if
+outside of branches that threads may take differently. Inside an Attr ``independent`` (a nest of parallel loops, whose
+iterations touch no byte of each other's) nothing conflicts. Asynchronous accesses need a wait by their own thread first; if
 there is none, a full wait is put in front of the meeting. A conflict inside such a branch is left to a partial barrier
 over the threads that take it when they are whole warps, else it is an error: a barrier is never dropped.
 """
@@ -139,6 +140,11 @@ class _Walk:
         statement that makes it."""
         if isinstance(node, Seq):
             return self._sequence(node, before)
+        if isinstance(node, Attr) and node.key == "independent":
+            outer, self.judge.independent = self.judge.independent, True
+            _, flow = self.statement(node.body, [])
+            self.judge.independent = outer
+            return node, flow
         if isinstance(node, (Block, Attr)):
             body, flow = self.statement(node.body, before)
             return (node if body is node.body else node.with_(body=body)), flow
@@ -202,15 +208,16 @@ class _Walk:
         self.judge.enter(node)
         body, flow = self.statement(node.body, [])
         carried = self._previous(node, flow.pending)
+        settled = not carried
         for _ in range(_ROUNDS):
-            if not carried:
+            if settled:
                 break
             again, flow = self._with_entry(body, carried)
             following = self._previous(node, [*flow.pending, *flow.survivors])
-            stable = again is body and len(following) == len(carried)
+            # Accesses that nothing orders look the same in every round but for the shift of the loop's variable.
+            settled = again is body and len(following) == len(carried) and not any(a.queue for a in following)
+            settled |= again is body and _ages(following) == _ages(carried)
             body, carried = again, following
-            if stable and not any(a.queue for a in carried):
-                break
         self.judge.leave(node)
         self.loops.pop()
         if not uniform:
@@ -219,12 +226,13 @@ class _Walk:
         once = isinstance(node.extent, IntImm) and node.extent.value > 0
         # Behind a meeting in the body, only the first iteration's accesses can be reached from the entry.
         exposed = [a.moved({node.var: node.min}) for a in flow.exposed] if flow.meets else flow.exposed
-        result = _Flow(exposed, flow.pending, flow.meets and once, flow.effects if once else [])
+        pending = self._at_exit(node, flow) if flow.meets and settled else flow.pending
+        result = _Flow(exposed, pending, flow.meets and once, flow.effects if once else [])
         return (node if body is node.body else node.with_(body=body)), result
 
     def _with_entry(self, body: Stmt, carried: list[SharedAccess]) -> tuple[Stmt, _Flow]:
         """The body walked again with accesses of the previous iteration pending."""
-        if isinstance(body, (Block, Attr)):
+        if isinstance(body, Block) or (isinstance(body, Attr) and body.key != "independent"):
             inner, flow = self._with_entry(body.body, carried)
             return (body if inner is body.body else body.with_(body=inner)), flow
         sequence = body if isinstance(body, Seq) else Seq((body,))
@@ -232,6 +240,13 @@ class _Walk:
         if new is sequence:
             return body, flow
         return new, flow
+
+    def _at_exit(self, loop: For, flow: _Flow) -> list[SharedAccess]:
+        """What a loop whose body meets leaves pending: the last iteration's accesses, and asynchronous ones of those
+        shortly before, at places that are known."""
+        step = loop.step if loop.step is not None else const(1, loop.var.dtype)
+        last = binary("add", loop.min, binary("mul", binary("sub", loop.extent, 1), step))
+        return [replace(access.moved({loop.var: last}), moved_from=None) for access in (*flow.pending, *flow.survivors)]
 
     def _previous(self, loop: For, accesses: list[SharedAccess]) -> list[SharedAccess]:
         step = loop.step if loop.step is not None else const(1, loop.var.dtype)
@@ -316,6 +331,10 @@ class _Walk:
         )
 
 
+def _ages(accesses: list[SharedAccess]) -> list[tuple[int, int]]:
+    return sorted((id(a.buffer), -1 if a.age is None else a.age) for a in accesses if a.queue)
+
+
 def _apply(step: Any, flow: _Flow) -> None:
     if isinstance(step, CommitGroup):
         flow.pending = [a.committed(step.queue) for a in flow.pending]
@@ -352,6 +371,7 @@ class _Judge:
         self.prover = Prover()
         self.divergent_vars: set[Var] = set(threads)
         self.active: list[For] = []
+        self.independent = False
         self.ranges: dict[Var, tuple[Expr, Expr]] = {}
         for var, extent in zip(launch.grid_vars, launch.grid):
             self.prover.bind(var, 0, extent)
@@ -389,6 +409,8 @@ class _Judge:
         self, earlier: list[SharedAccess], later: list[SharedAccess]
     ) -> tuple[SharedAccess, SharedAccess] | None:
         """The first pair that may race."""
+        if self.independent:
+            return None
         for b in later:
             for a in earlier:
                 if a.root is b.root and (a.writes or b.writes) and not (a.atomic and b.atomic):
