@@ -119,3 +119,27 @@ def test_a_kernel_without_atomics_has_one_order(hand_written):
     a, b = np.zeros((3, 32), "f4"), np.zeros((3, 32), "f4")
     report = kernel.run(1, 64, 256, A=a, B=b, steps=ctypes.c_int(3), explore=1000)
     assert report.clean and report.exhausted and report.runs == 1
+
+
+TICKETS = """
+extern "C" __global__ void __launch_bounds__(32) chain(int* turn, int* out) {
+    if (threadIdx.x != 0) return;
+    while (tile::atomic_load(turn) != blockIdx.x) {}
+    tile::fence();
+    out[0] = out[0] * 3 + blockIdx.x;
+    tile::fence();
+    tile::atomic_store(turn, blockIdx.x + 1);
+}
+"""
+
+
+@each_schedule
+def test_a_chain_of_many_blocks_that_wait_for_one_another_comes_to_an_end(hand_written, schedule, seed):
+    kernel = hand_written(TICKETS)
+    out = np.zeros(1, "i4")
+    report = kernel.run(40, 32, 0, schedule, seed, turn=np.zeros(1, "i4"), out=out)
+    assert report.clean, report.render()
+    wanted = 0
+    for block in range(40):
+        wanted = (wanted * 3 + block) & 0xFFFFFFFF
+    assert out[0] == np.uint32(wanted).astype("i4")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import RLock
@@ -16,13 +17,17 @@ from .session import SCHEDULES, Session
 __all__ = ["EmulatedLibrary"]
 
 
+# A library that is opened twice is one, with one engine.
+_locks: dict[Path, RLock] = defaultdict(RLock)
+
+
 class EmulatedLibrary:
     """The library at `path`. One run at a time: its engine has one state; hold `lock` from `begin` to `report`."""
 
     def __init__(self, path: Path, lines: LineMap) -> None:
         self.path = path
         self.lines = lines
-        self.lock = RLock()
+        self.lock = _locks[path]
         self._places: dict[int, int] = {}  # code offset → generated line
         self.handle = ctypes.CDLL(str(path))
         self.handle.tile_emu_report.restype = ctypes.c_char_p

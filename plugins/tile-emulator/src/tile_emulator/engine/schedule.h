@@ -5,7 +5,8 @@
 
 namespace emu {
 
-constexpr size_t kResident = 8;  // blocks that may wait for one another at once
+constexpr size_t kExplored = 8;         // blocks among which all orders are tried
+constexpr size_t kThreads = 16 * 1024;  // that may be under way at once, in blocks that wait for one another: stacks take address space
 constexpr size_t kMargin = 64 * 1024;
 
 void suspend_ready(bool spinning) {
@@ -101,7 +102,7 @@ inline void start_block(uint32_t linear) {
 
 inline bool admit() {
     Engine& e = engine;
-    if (e.next_block >= e.order.size() || e.resident.size() >= kResident) return false;
+    if (e.next_block >= e.order.size() || (e.resident.size() + 1) * e.threads > std::max<size_t>(kThreads, 8 * e.threads)) return false;
     start_block(e.order[e.next_block++]);
     return true;
 }
@@ -220,7 +221,7 @@ inline Thread* pick() {
 
 inline void run_grid() {
     Engine& e = engine;
-    const size_t window = e.exploring ? kResident : e.schedule == Schedule::random ? 2 : 1;
+    const size_t window = e.exploring ? kExplored : e.schedule == Schedule::random ? 2 : 1;
     while (!e.stop) {
         retire();
         while (e.resident.size() < window && admit()) {
@@ -293,6 +294,13 @@ inline bool next_choices() {
     return true;
 }
 
+// Whether there is a finding that its lines can't explain away.
+inline bool found_something() {
+    for (const Finding& finding : engine.findings)
+        if (!finding.same_line_is_fine) return true;
+    return false;
+}
+
 int launch(const Launch& what, void (*body)(void*), void* arguments) {
     Engine& e = engine;
     e.what = what;
@@ -325,14 +333,14 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
         }
         ++e.explored;
         // Of more blocks than may be there at once, some orders are never tried.
-        if (e.exploring && e.depth && e.order.size() > kResident) e.exhausted = false;
-        if (!e.exploring || !e.findings.empty() || !next_choices()) break;
+        if (e.exploring && e.depth && e.order.size() > kExplored) e.exhausted = false;
+        if (!e.exploring || found_something() || !next_choices()) break;
         if (run >= e.explore_bound) {
             e.exhausted = false;
             break;
         }
     }
-    return e.stop || !e.findings.empty();
+    return e.stop || found_something();
 }
 
 }  // namespace emu
