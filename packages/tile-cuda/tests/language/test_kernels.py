@@ -135,3 +135,15 @@ def test_elements_at_an_edge(place, n):
 
     a, b = torch.randn(n).half(), torch.randn(n)
     assert_close(run(place, main, a, b), torch.maximum(a.float(), b) * 2)
+
+
+def test_a_kernel_that_brings_a_function_of_its_own(place):
+    @T.prim_func
+    def main(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
+        with T.Kernel(2, threads=128) as bx:
+            T.import_source("__device__ float twice(float x) { return x + x; }")
+            for i in T.Parallel(128):
+                B[bx * 128 + i] = T.call_extern("float32", "twice", A[bx * 128 + i])
+
+    a = torch.randn(256)
+    assert_close(run(place, main, a), a * 2)

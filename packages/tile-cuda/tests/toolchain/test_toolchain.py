@@ -150,3 +150,11 @@ def test_an_execution_backend_without_a_launcher_gets_machine_code_only(flat):
     artifact = Artifact(kernel.target, "add_one", kernel.function, kernel.module, kernel.sources)
     artifact.notes["files"] = ("kernel.cubin",)
     assert sorted(TOOLCHAIN.build(artifact)) == ["kernel.cubin", "kernel.ptx"]
+
+
+@pytest.mark.layer("nvrtc")
+def test_a_fault_in_the_users_own_text_is_theirs():
+    with pytest.raises(ToolchainError) as caught:
+        compile_device("__device__ int mine() { return nothing; }\n" + SOURCE, "sm_80", users_text=True)
+    assert caught.value.help == "check the text given to T.import_source"
+    Path(caught.value.facts[0].removeprefix("the source is kept in ")).unlink()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from tile_core.codegen import HostCPrinter, abi_prelude, print_host
 from tile_core.errors import CompileError, declare_codes
-from tile_core.ir import Buffer, Call, IntImm, IRModule, PrimFunc, StringImm
+from tile_core.ir import Buffer, Call, IntImm, IRModule, KernelLaunch, PrimFunc, StringImm, walk
 from tile_core.target import Target
 
 from ..device import HEADER_NAME
@@ -15,7 +16,7 @@ from ..driver.launcher import launcher_prelude
 from ..target import Architecture, architecture
 from .cuda import CudaKernelPrinter, line_numbers
 
-__all__ = ["LINES", "generate", "generate_kernels"]
+__all__ = ["LINES", "generate", "generate_kernels", "preludes"]
 
 LINES = "lines.json"
 """Name of the source that maps generated lines to the kernel's, and says what lies where in shared memory."""
@@ -67,7 +68,7 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
     - ``syncs``: [ordinal, generated line, name of the device function] of each synchronisation;
     - ``buffers``: kernel, name, scope, offset, bytes and storage of each buffer in shared memory.
     """
-    parts = [_PRELUDE]
+    parts = [_PRELUDE, *preludes(kernels.values())]
     found: dict[str, Any] = {"version": 1, "kernels": [], "lines": {}, "syncs": [], "buffers": []}
     for name, function in kernels.items():
         printer = CudaKernelPrinter(arch, first_ordinal=len(found["syncs"]))
@@ -89,6 +90,12 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
             for b in printer.shared
         ]
     return "\n".join(parts), found
+
+
+def preludes(kernels: Iterable[PrimFunc]) -> list[str]:
+    """The texts that kernels put before themselves (T.import_source), each once."""
+    launches = [n for f in kernels for n in walk(f.body) if isinstance(n, KernelLaunch)]
+    return list(dict.fromkeys(text for text in (launch.annotation("prelude") for launch in launches) if text))
 
 
 def _check_shared(function: PrimFunc, printer: CudaKernelPrinter, arch: Architecture) -> None:

@@ -58,20 +58,34 @@ _lock = threading.Lock()
 
 
 def compile_device(
-    source: str, arch: str, compiler: str = "nvrtc", flags: tuple[str, ...] = (), name: str = "kernel"
+    source: str,
+    arch: str,
+    compiler: str = "nvrtc",
+    flags: tuple[str, ...] = (),
+    name: str = "kernel",
+    users_text: bool = False,
 ) -> DeviceCode:
     """The machine code of a translation unit for an architecture such as ``sm_80``.
 
+    Args:
+        source: the text; it includes the device header by name.
+        arch: for which architecture.
+        compiler: one of COMPILERS.
+        flags: the user's further flags.
+        name: of the kernel, for messages.
+        users_text: whether text of the user's is part of the source (T.import_source).
+
     Raises:
         ToolchainError: the compiler is missing, or nvcc ran past TILE_COMPILE_TIMEOUT_SECONDS.
-        InternalError: it rejected the source, which is kept and named.
+        InternalError: it rejected the source, which is kept and named; a ToolchainError when flags or text of the
+            user's are part of it.
     """
     parts = (compiler_version(compiler), arch, *flags, device_header(), source)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     with _lock:
         found = _done.get(key)
     if found is None:
-        found = _COMPILE[compiler](source, arch, flags, name)
+        found = _COMPILE[compiler](source, arch, flags, name, users_text)
         with _lock:
             _done[key] = found
     return found
@@ -125,7 +139,7 @@ def _nvrtc_version() -> str:
     return f"nvrtc {major}.{minor}"
 
 
-def _compile_nvrtc(source: str, arch: str, flags: tuple[str, ...], name: str) -> DeviceCode:
+def _compile_nvrtc(source: str, arch: str, flags: tuple[str, ...], name: str, users_text: bool) -> DeviceCode:
     nvrtc = _nvrtc()
     status, program = nvrtc.nvrtcCreateProgram(
         source.encode(), f"{name}.cu".encode(), 1, [device_header().encode()], [HEADER_NAME.encode()]
@@ -136,7 +150,7 @@ def _compile_nvrtc(source: str, arch: str, flags: tuple[str, ...], name: str) ->
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         log = _text(nvrtc, program, "ProgramLog").decode(errors="replace").strip()
         if int(status):
-            raise _rejected("NVRTC", name, source, arch, log or str(status), flags)
+            raise _rejected("NVRTC", name, source, arch, log or str(status), flags, users_text)
         return DeviceCode(_text(nvrtc, program, "CUBIN"), _text(nvrtc, program, "PTX").rstrip(b"\0"), log)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -157,17 +171,16 @@ def _check(nvrtc: Any, status: Any, what: str) -> None:
 
 
 def _rejected(
-    compiler: str, name: str, source: str, arch: str, log: str, flags: tuple[str, ...]
+    compiler: str, name: str, source: str, arch: str, log: str, flags: tuple[str, ...], users_text: bool
 ) -> InternalError | ToolchainError:
     with tempfile.NamedTemporaryFile("w", suffix=".cu", prefix=f"tile-{name}-", delete=False) as kept:
         kept.write(source)
     facts = [f"the source is kept in {kept.name}", f"architecture: {arch}", *log.splitlines()[:12]]
-    if flags:
+    if flags or users_text:
+        advice = [f"compile_flags: {' '.join(flags)}"] if flags else []
+        advice += ["the text given to T.import_source"] if users_text else []
         return ToolchainError(
-            "E-NVRTC-FAILED",
-            f"{compiler} failed on {name}",
-            facts=facts,
-            help=f"check compile_flags: {' '.join(flags)}",
+            "E-NVRTC-FAILED", f"{compiler} failed on {name}", facts=facts, help=f"check {' and '.join(advice)}"
         )
     return InternalError(
         "E-NVRTC-FAILED",
@@ -201,7 +214,7 @@ def _nvcc_version() -> str:
     return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else _nvcc()
 
 
-def _compile_nvcc(source: str, arch: str, flags: tuple[str, ...], name: str) -> DeviceCode:
+def _compile_nvcc(source: str, arch: str, flags: tuple[str, ...], name: str, users_text: bool) -> DeviceCode:
     with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
         path = Path(folder) / f"{name}.cu"
         path.write_text(source, encoding="utf-8")
@@ -221,7 +234,7 @@ def _compile_nvcc(source: str, arch: str, flags: tuple[str, ...], name: str) -> 
                     help="raise TILE_COMPILE_TIMEOUT_SECONDS, or make the kernel's unrolled loops smaller",
                 ) from None
             if run.returncode:
-                raise _rejected("nvcc", name, source, arch, run.stderr or run.stdout, flags)
+                raise _rejected("nvcc", name, source, arch, run.stderr or run.stdout, flags, users_text)
             outputs.append(output.read_bytes())
         return DeviceCode(outputs[0], outputs[1], "")
 

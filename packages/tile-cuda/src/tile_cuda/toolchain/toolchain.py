@@ -11,6 +11,7 @@ from typing import Any
 from tile_core.plugin import Artifact
 from tile_core.target import Target
 
+from ..codegen import preludes
 from ..target import architecture
 from .host import HostCompile, host_identity
 from .nvrtc import COMPILER_OPTION, compile_device, compiler_version
@@ -36,19 +37,22 @@ class CudaToolchain:
 
         Raises:
             ToolchainError: a compiler is missing.
-            InternalError: a compiler rejected generated code; the source is kept and named.
+            InternalError: a compiler rejected generated code; the source is kept and named. It is a ToolchainError when
+                text or flags of the user's are part of it.
         """
         options = dict(artifact.function.attr("pass_configs", ()))
         compiler = options.get(COMPILER_OPTION, "nvrtc")
         flags = (*_words(artifact.notes.get("compile_flags")), *device_flags(options))
         arch = architecture(artifact.target).name
+        theirs = bool(preludes(artifact.module.functions))
+        text, name = artifact.sources["kernel.cu"], artifact.name
         if LIBRARY not in artifact.notes.get("files", (LIBRARY,)):
-            code = compile_device(artifact.sources["kernel.cu"], arch, compiler, flags, artifact.name)
+            code = compile_device(text, arch, compiler, flags, name, theirs)
             return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx}
         with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
             host = HostCompile(artifact.sources["host.c"], artifact.name, Path(folder))
             try:
-                code = compile_device(artifact.sources["kernel.cu"], arch, compiler, flags, artifact.name)
+                code = compile_device(text, arch, compiler, flags, name, theirs)
             except BaseException:
                 host.abandon()
                 raise

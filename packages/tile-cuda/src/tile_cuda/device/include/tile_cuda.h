@@ -18,6 +18,7 @@ typedef unsigned long long uint64_t;
 #else
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #endif
 
 #define TILE_FN static __device__ __forceinline__
@@ -36,7 +37,9 @@ typedef unsigned long long word8;
 typedef unsigned int word4;
 typedef unsigned short word2;
 TILE_FN void check_alignment(const void*, int) {}
-[[noreturn]] TILE_FN void trap(const char*) {
+[[noreturn]] TILE_FN void trap(const char* what) {
+  printf("tile: block (%u, %u, %u), thread (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y,
+         threadIdx.z, what);
   __trap();
   __builtin_unreachable();
 }
