@@ -82,7 +82,7 @@ class Table:
         """Inputs, and outputs of zeros."""
         outputs = [p for p in self.function().params if isinstance(p, Buffer)][2:]
         zeros = [
-            np.zeros(p.static_shape(), random_array((1,), p.dtype, np.random.default_rng(0)).dtype) for p in outputs
+            np.zeros(p.static_shape() or (), random_array((1,), p.dtype, np.random.default_rng(0)).dtype) for p in outputs
         ]
         return [values(self.dtype, 1), values(self.dtype, 2), *zeros]
 

@@ -7,6 +7,7 @@ compile. A text that was compiled in this process before is not compiled again.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import shutil
 import subprocess
@@ -106,7 +107,7 @@ def compiler_version(compiler: str = "nvrtc") -> str:
 @cache
 def _nvrtc() -> Any:
     try:
-        from cuda.bindings import nvrtc
+        nvrtc = importlib.import_module("cuda.bindings.nvrtc")
     except ImportError as error:
         raise _missing("the package cuda.bindings cannot be imported", error) from error
     try:
