@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("action", choices=("prepare", "run"))
     parser.add_argument("wheels", type=Path)
     parser.add_argument("--out", type=Path, default=Path("."), help="where run leaves smoke.json and tests.log")
-    parser.add_argument("--tests", nargs="*", default=["packages", "plugins", "integration_tests"])
+    parser.add_argument("--tests", nargs="*", default=["packages/tile-cuda/tests"])
     given = parser.parse_args()
     if given.action == "prepare":
         return prepare(given.wheels)

@@ -38,7 +38,7 @@ def fresh(monkeypatch):
 
 
 def test_without_nvrtc_the_packages_to_install_are_named(fresh):
-    fresh.setitem(sys.modules, "cuda.bindings", None)
+    fresh.setitem(sys.modules, "cuda.bindings.nvrtc", None)
     with pytest.raises(ToolchainError) as caught:
         compile_device(SOURCE, "sm_80")
     assert caught.value.code == "E-NVRTC-MISSING"
