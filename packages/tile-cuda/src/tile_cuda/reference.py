@@ -108,12 +108,17 @@ def _shuffle(kind: str) -> Any:
         first = thread - lane + lane // size * size
         place = lane % size
         moved = np.broadcast_to(operand, np.broadcast_shapes(np.shape(operand), (threads,)))
-        source = {"shfl": moved % size, "shfl_up": place - moved, "shfl_down": place + moved, "shfl_xor": place ^ moved}[
-            kind
-        ]
+        source = {
+            "shfl": moved % size,
+            "shfl_up": place - moved,
+            "shfl_down": place + moved,
+            "shfl_xor": place ^ moved,
+        }[kind]
         inside = (source >= 0) & (source < size) & (first + source < threads)
         source = np.where(inside, first + source, thread)
-        return np.take_along_axis(value, np.broadcast_to(source, np.broadcast_shapes(value.shape, source.shape)), axis=-1)
+        return np.take_along_axis(
+            value, np.broadcast_to(source, np.broadcast_shapes(value.shape, source.shape)), axis=-1
+        )
 
     return effect
 

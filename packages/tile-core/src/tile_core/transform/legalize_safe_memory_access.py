@@ -19,10 +19,12 @@ from ..ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    Call,
     Evaluate,
     Expr,
     If,
     IntImm,
+    OperandEffect,
     PrimFunc,
     Ramp,
     Select,
@@ -30,6 +32,7 @@ from ..ir import (
     binary,
     cast,
     const,
+    find_intrinsic,
     walk,
 )
 from .base import Pass, PassContext, register_pass
@@ -72,7 +75,12 @@ class _Guard(ScopedRewriter):
         return new if guard is None else new.with_(predicate=_both(new.predicate, guard, _lanes(node.indices)))
 
     def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
-        """An intrinsic that works on one element of a global tensor (an atomic update) is dropped outside of it."""
+        """An intrinsic that works on one element of a global tensor (an atomic update) is dropped outside of it. An
+        asynchronous copy has a predicate of its own, as what it does not read it must fill with zeros."""
+        if isinstance(node.value, Call) and any(
+            isinstance(e, OperandEffect) and e.completion.kind != "sync" for e in find_intrinsic(node.value.op).effects
+        ):
+            return self.rewrite_children(node)
         guards: list[Expr] = []
         for item in walk(node.value):
             if isinstance(item, AccessPtr) and isinstance(item.extent, IntImm) and item.extent.value == 1:

@@ -6,6 +6,8 @@ Scratch that a candidate asks for is allocated in a Block round the statements.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..arith import Prover
 from ..ir import Block, Buffer, KernelLaunch, PrimFunc, Stmt, TileOpStmt
 from ..tileop import Facts, LowerContext

@@ -8,9 +8,10 @@ access belongs to the previous iteration.
 
 A meeting stands in front of the statement that would conflict, on the level of the sequence which holds both accesses,
 outside of branches that threads may take differently. Inside an Attr ``independent`` (a nest of parallel loops, whose
-iterations touch no byte of each other's) nothing conflicts. Asynchronous accesses need a wait by their own thread first; if
-there is none, a full wait is put in front of the meeting. A conflict inside such a branch is left to a partial barrier
-over the threads that take it when they are whole warps, else it is an error: a barrier is never dropped.
+iterations touch no byte of each other's) nothing conflicts. Asynchronous accesses need a wait by their own thread
+first; if there is none, a full wait is put in front of the meeting. A conflict inside such a branch is left to a
+partial barrier over the threads that take it when they are whole warps, else it is an error: a barrier is never
+dropped.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ from tile_core.tileop.default_candidates import CopyLoops
 from ..device import intrinsics
 from ..device.table import CP_ASYNC_BYTES, CP_ASYNC_QUEUE
 from ..target import architecture
-from ..transform.bind_threads import thread_index
+from ..transform.bind_threads import independent, thread_index
 from ..transform.thread_placement import nest_constraints
-from .nests import is_one, outer_nests, spread
+from .nests import as_nest, is_one, outer_nests, spread
 
 __all__ = ["AsyncCopy", "ThreadCopy"]
 
@@ -53,7 +53,7 @@ class ThreadCopy(Candidate):
             yield from nest_constraints(loop, facts)
 
     def lower(self, op: Copy, context: LowerContext) -> Stmt:
-        return CopyLoops().lower(op, context)
+        return as_nest(CopyLoops().lower(op, context))
 
 
 class AsyncCopy(Candidate):
@@ -98,7 +98,7 @@ class AsyncCopy(Candidate):
         width = next((w for w in (16, 8, 4) if w <= _width(op, facts) and held * size % w == 0), 0)
         if width == 0:
             # A layout that someone asked for scatters the elements.
-            return CopyLoops().lower(op, context)
+            return as_nest(CopyLoops().lower(op, context))
         vector = width // size
         moving = [e.value for e in op.dst.tile_extents() if isinstance(e, IntImm) and not is_one(e)]
         moving[-1] //= vector
@@ -118,7 +118,7 @@ class AsyncCopy(Candidate):
         if total % threads:
             stmt = If(binary("lt", number, total), stmt, span=op.span)
         turns = -(-total // threads)
-        return For(turn, const(0, INT32), const(turns, INT32), "unroll", stmt, span=op.span)
+        return independent(For(turn, const(0, INT32), const(turns, INT32), "unroll", stmt, span=op.span))
 
 
 def _known(facts: Facts, values: tuple[Any, ...]) -> list[Expr]:

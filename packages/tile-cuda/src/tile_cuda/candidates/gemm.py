@@ -60,8 +60,8 @@ class MatrixInstructions(Candidate):
         split = _split(op, facts)
         if split is None:
             return Declined(
-                f"M={op.m}, N={op.n} cannot be covered by {facts.threads // WARP} warps (policy {op.policy}): each owns "
-                "a multiple of 16 rows and 8 columns; adjust threads or the tile"
+                f"M={op.m}, N={op.n} cannot be covered by {facts.threads // WARP} warps (policy {op.policy}): "
+                "each owns a multiple of 16 rows and 8 columns; adjust threads or the tile"
             )
         for region in (op.a, op.b, op.c):
             if region.buffer.scope == "fragment" and not _whole(region):

@@ -53,7 +53,7 @@ class ThreadFill(Candidate):
             yield from nest_constraints(loop, facts)
 
     def lower(self, op: Fill, context: LowerContext) -> Stmt:
-        return FillLoops().lower(op, context)
+        return as_nest(FillLoops().lower(op, context))
 
 
 class ThreadAtomic(Candidate):
@@ -70,7 +70,7 @@ class ThreadAtomic(Candidate):
             yield from nest_constraints(loop, facts)
 
     def lower(self, op: AtomicUpdate, context: LowerContext) -> Stmt:
-        return AtomicLoops().lower(op, context)
+        return as_nest(AtomicLoops().lower(op, context))
 
 
 class ThreadGemm(Candidate):
@@ -93,7 +93,7 @@ class ThreadGemm(Candidate):
                     f"{region.buffer.name}_staged", region.static_extents() or (), region.dtype, "shared"
                 )
                 copy = Copy(region, full_region(staged), span=op.span)
-                before.append(CopyLoops().lower(copy, context))
+                before.append(as_nest(CopyLoops().lower(copy, context)))
                 operands.append(full_region(staged, op.span))
             else:
                 operands.append(region)
@@ -116,8 +116,8 @@ class ThreadGemm(Candidate):
 
         extents = (const(op.m, INT32), const(op.n, INT32))
         if op.c.dtype is wide:
-            sums: Stmt = For(step, const(0, INT32), const(op.k, INT32), "serial", parallel_nest(extents, add))
-            return seq(*before, parallel_nest(extents, clear) if op.clear_accum else None, sums)
+            sums: Stmt = For(step, const(0, INT32), const(op.k, INT32), "serial", as_nest(parallel_nest(extents, add)))
+            return seq(*before, as_nest(parallel_nest(extents, clear)) if op.clear_accum else None, sums)
         # A narrow product is rounded once: the whole sum is one iteration's.
         total = context.allocate(f"{op.c.buffer.name}_sum", (1,), wide)
         zero = const(0, INT32)
@@ -132,7 +132,7 @@ class ThreadGemm(Candidate):
             done = cast(BufferLoad(total, (zero,)), op.c.dtype)
             return seq(BufferStore(total, start, (zero,)), loop, store_to(op.c, index(op.c, row, column), done, op))
 
-        return seq(*before, parallel_nest(extents, whole))
+        return seq(*before, as_nest(parallel_nest(extents, whole)))
 
 
 class ThreadReduce(Candidate):
@@ -162,7 +162,7 @@ class ThreadReduce(Candidate):
             loop = For(step, zero, source[op.axis], "serial", BufferStore(held, value, (zero,)))
             return seq(start, loop, finished(op, at, BufferLoad(held, (zero,)), wide))
 
-        return parallel_nest(rest, body)
+        return as_nest(parallel_nest(rest, body))
 
 
 class ThreadScan(Candidate):
@@ -191,7 +191,7 @@ class ThreadScan(Candidate):
             start = BufferStore(held, const(identity_value(op.kind, wide), wide), (zero,))
             return seq(start, For(step, zero, source[op.axis], "serial", advance))
 
-        return parallel_nest(rest, body)
+        return as_nest(parallel_nest(rest, body))
 
 
 def finished(op: Reduce, at: Sequence[Expr], value: Expr, wide: DType) -> Stmt:
@@ -209,6 +209,13 @@ def spread(region: Any, indices: Sequence[Expr]) -> tuple[Expr, ...]:
     """Tile indices of a region from those of its axes that are not 1."""
     given = iter(indices)
     return tuple(const(0, INT32) if is_one(e) else next(given) for e in region.tile_extents())
+
+
+def as_nest(stmt: Stmt) -> Stmt:
+    """A statement as a nest of parallel loops, of one iteration where it has none: so it has a place."""
+    if isinstance(stmt, For) and stmt.kind == "parallel":
+        return stmt
+    return For(Var("once"), const(0, INT32), const(1, INT32), "parallel", stmt, span=stmt.span)
 
 
 def is_one(extent: Any) -> bool:

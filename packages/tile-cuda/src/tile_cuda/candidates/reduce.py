@@ -1,4 +1,4 @@
-"""Reduce a register tile: each thread over its own registers, then lanes of a warp, then warps through shared memory."""
+"""Reduce a register tile: each thread its own registers, then lanes of a warp, then warps through shared memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tile_core.tileop.default_candidates import accumulator_dtype, combined
 
 from ..device import intrinsics
 from ..layouts import WARP, Places, coalesced, digit_expression, reduced
-from ..transform.bind_threads import thread_index
+from ..transform.bind_threads import independent, thread_index
 from .nests import ThreadReduce, fragment_of
 
 __all__ = ["ShuffleReduce"]
@@ -212,7 +212,9 @@ def _across_warps(
     scratch = context.allocate(f"{op.dst.buffer.name}_warps", (shares, size), wide, "shared")
     share: Expr = const(0, INT32)
     for position, bit in enumerate(plan.warps):
-        share = binary("add", share, binary("mul", binary("floormod", binary("floordiv", thread, bit), 2), 1 << position))
+        share = binary(
+            "add", share, binary("mul", binary("floormod", binary("floordiv", thread, bit), 2), 1 << position)
+        )
     places = Places(plan.target)
     slot = Var("slot")
     row: Expr = const(0, INT32)
@@ -229,7 +231,7 @@ def _across_warps(
         other, const(0, INT32), const(shares, INT32), "serial", BufferStore(partial, value, (again,), span=op.span)
     )
     reset = BufferStore(partial, const(identity_value(op.kind, wide), wide), (again,))
-    return [_loop(slot, plan.target.regs, leave), _loop(again, plan.target.regs, seq(reset, reads))]
+    return [independent(_loop(slot, plan.target.regs, leave)), _loop(again, plan.target.regs, seq(reset, reads))]
 
 
 def _free(op: Reduce, facts: Facts) -> Fragment:

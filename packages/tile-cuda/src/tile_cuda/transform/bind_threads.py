@@ -8,10 +8,10 @@ themselves: without it, a store outside of parallel loops is one of the block, m
 from __future__ import annotations
 
 from tile_core.errors import CompileError, declare_codes
-from tile_core.ir import Expr, IntImm, KernelLaunch, PrimFunc, Rewriter, Stmt, Var, as_expr, binary, const, walk
+from tile_core.ir import Attr, Expr, IntImm, KernelLaunch, PrimFunc, Rewriter, Stmt, Var, as_expr, binary, const, walk
 from tile_core.transform import Pass, PassContext, register_pass
 
-__all__ = ["BindThreads", "thread_index"]
+__all__ = ["BindThreads", "independent", "thread_index"]
 
 declare_codes({"E-CUDA-THREADS": "a number of threads that a block cannot have"})
 
@@ -43,6 +43,11 @@ class _Bind(Rewriter):
                 help="pass threads=128 or another multiple of 32 to T.Kernel",
             )
         return node.with_(annotations=(*node.annotations, ("thread_code", by_thread)))
+
+
+def independent(stmt: Stmt) -> Stmt:
+    """A statement in which no two threads touch the same byte of shared memory, one of them writing."""
+    return Attr("independent", None, const(True, "bool"), stmt, span=stmt.span)
 
 
 def thread_index(launch: KernelLaunch) -> Expr:

@@ -90,7 +90,6 @@ class _Choose(ScopedRewriter):
         return self.prover.simplify(substitute(index, {var: const(0, var.dtype)}))
 
 
-
 class _Indices(Rewriter):
     """Indices simplified, so that what they are in a lane shows."""
 

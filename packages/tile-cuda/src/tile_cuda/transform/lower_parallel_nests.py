@@ -56,7 +56,7 @@ from tile_core.transform import Pass, PassContext, register_pass
 from tile_core.transform.scoped import ScopedRewriter
 
 from ..layouts import Places, digit_expression
-from .bind_threads import thread_index
+from .bind_threads import independent, thread_index
 from .nests import Access, Nest, elements, held_by, is_register_tile, place_nest
 
 __all__ = ["LowerParallelNests"]
@@ -191,9 +191,7 @@ class _Lower(ScopedRewriter):
     def exchanged(self, nest: Nest, place: Fragment, moved: list[Access]) -> Stmt:
         """A nest with tiles that go through shared memory on the way in or out."""
         tiles = list(dict.fromkeys(a.buffer for a in moved))
-        scratch = {
-            b: Buffer(f"{b.name}_exchange", b.shape, b.dtype, "shared", span=nest.loops[0].span) for b in tiles
-        }
+        scratch = {b: Buffer(f"{b.name}_exchange", b.shape, b.dtype, "shared", span=nest.loops[0].span) for b in tiles}
         out, back = [], []
         for tile in tiles:
             accesses = [a for a in nest.accesses if a.buffer is tile]
@@ -236,11 +234,13 @@ class _Lower(ScopedRewriter):
                 valid = self.prover.simplify(valid)
                 if not (isinstance(valid, IntImm) and valid.value):
                     body = If(valid, body, span=nest.loops[0].span)
+        shared = any(n.buffer.scope == "shared" for n in walk(body) if isinstance(n, BufferStore))
+        mark = independent if shared else lambda stmt: stmt
         if count == 1:
-            return body
+            return mark(body)
         indexed = any(b.memory.level == "thread" or is_register_tile(b) for b in _buffers(nest.body))
         kind = "unroll" if indexed or count <= _UNROLLED else "serial"
-        return For(turn, const(0, "int32"), const(count, "int32"), kind, body, span=nest.loops[0].span)
+        return mark(For(turn, const(0, "int32"), const(count, "int32"), kind, body, span=nest.loops[0].span))
 
     def counted(self, nest: Nest) -> Stmt:
         """A nest with symbolic bounds: iterations in row-major order, thread after thread."""
@@ -265,7 +265,8 @@ class _Lower(ScopedRewriter):
             body = self.body(_Serial().rewrite(nest.body))
         self.first_only = outer
         guarded = If(binary("lt", number, total), seq(*inner, body), span=nest.loops[0].span)
-        return For(turn, const(0, total.dtype), count, "serial", seq(*binds, guarded), span=nest.loops[0].span)
+        span = nest.loops[0].span
+        return independent(For(turn, const(0, total.dtype), count, "serial", seq(*binds, guarded), span=span))
 
 
 class _Serial(Rewriter):
@@ -352,9 +353,7 @@ class _Inside(Rewriter):
         closed = None if found is None else self.closed(fragment, *found, indices)
         return closed if closed is not None else self.outer.prover.simplify(fragment.register(indices))
 
-    def closed(
-        self, fragment: Fragment, touched: Any, uniform: list[int], indices: tuple[Expr, ...]
-    ) -> Expr | None:
+    def closed(self, fragment: Fragment, touched: Any, uniform: list[int], indices: tuple[Expr, ...]) -> Expr | None:
         """The register as digits of the turn and of the indices that all iterations share."""
         assert self.nest.extents is not None
         registers = fragment.tables()[1][..., 0].reshape(-1)[touched]

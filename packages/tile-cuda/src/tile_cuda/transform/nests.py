@@ -15,7 +15,21 @@ from typing import Any
 import numpy as np
 
 from tile_core.arith import simplify
-from tile_core.ir import AccessPtr, Buffer, BufferLoad, BufferStore, Expr, For, If, IntImm, Stmt, Var, binary, substitute, walk
+from tile_core.ir import (
+    AccessPtr,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Expr,
+    For,
+    If,
+    IntImm,
+    Stmt,
+    Var,
+    binary,
+    substitute,
+    walk,
+)
 from tile_core.layout import Fragment
 from tile_core.layout.tables import tabulate
 
@@ -85,6 +99,12 @@ class Nest:
         return [a for a, e in enumerate(extents) if e > 1 and a not in (access.axes or ())]
 
     @property
+    def updates_memory(self) -> bool:
+        """Whether the body reads memory that it writes."""
+        stored = {n.buffer for n in walk(self.body) if isinstance(n, BufferStore) and _seen_by_all(n.buffer)}
+        return any(isinstance(n, (BufferLoad, AccessPtr)) and n.buffer in stored for n in walk(self.body))
+
+    @property
     def writes_always(self) -> bool:
         """Whether the body stores without a condition."""
         return not any(isinstance(n, If) for n in walk(self.body))
@@ -113,6 +133,9 @@ def place_nest(nest: Nest, known: dict[Buffer, Any], threads: int) -> Fragment:
     if isinstance(annotated, Fragment) and annotated.domain == nest.extents:
         return annotated
     plain = [a for a in nest.accesses if a.axes is not None and isinstance(known.get(a.buffer), Fragment)]
+    if nest.updates_memory:
+        # Of several threads that run one iteration, some would read what another has written already.
+        plain = [a for a in plain if known[a.buffer].replicas == 1]
     plain.sort(key=lambda a: (len(nest.missing(a)) > 0, not a.writes))
     found: list[Fragment] = []
     for access in plain:
@@ -195,7 +218,7 @@ def elements(nest: Nest, access: Access) -> tuple[Any, list[int]] | None:
     except (TypeError, KeyError):
         return None
     found: Any = 0
-    for axis, (part, extent) in enumerate(zip(parts, shape)):
+    for part, extent in zip(parts, shape):
         # An index outside the tile is somebody else's error.
         found = found * extent + np.clip(part, 0, extent - 1)
     return found, uniform
@@ -210,7 +233,7 @@ def held_by(nest: Nest, place: Fragment, access: Access, fragment: Fragment) -> 
     found = elements(nest, access)
     if found is None:
         return False
-    touched, uniform = found
+    touched, _ = found
     owners, registers = fragment.tables()
     if not (registers == registers[..., :1]).all():
         return False
@@ -231,6 +254,10 @@ def held_by(nest: Nest, place: Fragment, access: Access, fragment: Fragment) -> 
 
 def _is_tile(node: Any) -> bool:
     return isinstance(node, (BufferLoad, BufferStore, AccessPtr)) and is_register_tile(node.buffer)
+
+
+def _seen_by_all(buffer: Buffer) -> bool:
+    return buffer.memory.level != "thread" and not is_register_tile(buffer)
 
 
 def is_register_tile(buffer: Buffer) -> bool:
