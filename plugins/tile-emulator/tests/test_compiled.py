@@ -63,7 +63,7 @@ def test_a_pipelined_gemm_is_clean_and_right_at_all_trip_counts(compiled, schedu
 def test_without_a_needed_synchronisation_the_lines_of_copy_and_gemm_are_named(compiled):
     a, b, c = inputs(32 * (STAGES + 1))
     first = gemm.__code__.co_firstlineno
-    for site in classify_synchronisations(compiled.entry, lambda: (a, b, c.clone())):
+    for site in classify_synchronisations(compiled.entry, [lambda: (a, b, c.clone())]):
         if not site.needed:
             continue
         assert site.witness
@@ -73,6 +73,15 @@ def test_without_a_needed_synchronisation_the_lines_of_copy_and_gemm_are_named(c
             assert finding.buffer in ("A_shared", "B_shared")
             assert {access.line - first for access in finding.accesses} <= {11, 12, 13}
             assert all(access.file == __file__ for access in finding.accesses)
+
+
+def test_over_all_trip_counts_each_synchronisation_is_needed(compiled):
+    def case(trips):
+        return lambda: inputs(32 * trips)
+
+    sites = classify_synchronisations(compiled.entry, [case(trips) for trips in range(STAGES + 2)], seeds=3)
+    assert [site.ordinal for site in sites if not site.needed] == []
+    assert [site.ordinal for site in sites if not site.witness] == []
 
 
 FILE = """

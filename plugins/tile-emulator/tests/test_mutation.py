@@ -43,7 +43,7 @@ def test_each_synchronisation_of_a_pipelined_gemm_is_needed_and_has_a_witness(ha
     kernel = hand_written(_gemm.gemm_source(), **_gemm.VIEWS)
     sizes = {"N": ctypes.c_int(64), "K": ctypes.c_int(128)}
     called = Called(kernel, "ABC", (1, 1), 128, _gemm.ARENA, **sizes)
-    sites = classify_synchronisations(called, gemm_arguments)
+    sites = classify_synchronisations(called, [gemm_arguments])
     assert [site.ordinal for site in sites] == [0, 1, 2]
     # With three stages the barrier behind the use is one too many: the next wait's barrier lies between.
     assert [site.needed for site in sites] == [True, True, False]
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(64) late(const float* A, float* B) 
         S=(0, 512),
     )
     called = Called(kernel, "AB", (1,), 64, 512)
-    sites = classify_synchronisations(called, lambda: [torch.tensor([3.0, 4.0]), torch.zeros(64)])
+    sites = classify_synchronisations(called, [lambda: [torch.tensor([3.0, 4.0]), torch.zeros(64)]])
     needed = {site.ordinal: site.needed for site in sites}
     # 0 is covered by 1, and of 1 and 2 each by the other
     assert needed == {0: False, 1: False, 2: False}
@@ -79,7 +79,7 @@ def test_a_kernel_that_is_racy_as_it_is_cannot_be_mutated(hand_written):
     kernel = hand_written(_gemm.gemm_source(pending=2), **_gemm.VIEWS)
     called = Called(kernel, "ABC", (1, 1), 128, _gemm.ARENA, N=ctypes.c_int(64), K=ctypes.c_int(128))
     with pytest.raises(OptionError, match="has findings with all its synchronisation"):
-        classify_synchronisations(called, gemm_arguments)
+        classify_synchronisations(called, [gemm_arguments])
 
 
 def test_an_access_that_is_held_back_comes_last(hand_written):

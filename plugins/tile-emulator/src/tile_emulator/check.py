@@ -146,7 +146,7 @@ def _check(name: str, function: PrimFunc, given: argparse.Namespace, sizes: dict
             if how == "exhaustive":
                 outcome.exhausted = report.exhausted
     if given.redundant and outcome.state == "clean":
-        outcome.synchronisations = classify_synchronisations(kernel.entry, lambda: _copies(arguments))
+        outcome.synchronisations = classify_synchronisations(kernel.entry, [lambda: _copies(arguments)])
     return outcome
 
 

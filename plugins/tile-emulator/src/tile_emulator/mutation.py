@@ -17,9 +17,12 @@ from .execution import EmulatedKernel
 from .report import Finding, Report
 from .session import emulation
 
-__all__ = ["SyncSite", "classify_synchronisations"]
+__all__ = ["Case", "SyncSite", "classify_synchronisations"]
 
 declare_codes({"E-EMU-UNCLEAN": "synchronisations can't be told apart in a kernel that has findings as it is"})
+
+Case = Callable[[], Sequence[Any]]
+"""Makes the arguments of a call."""
 
 _ENDS_EARLY = ("deadlock", "livelock", "divergent-collective")
 
@@ -32,7 +35,7 @@ class SyncSite:
         ordinal: its number, ``TILE_SYNC(n)``.
         name: the device function.
         generated_line, file, line: where it is; 0 and "" if unknown.
-        reached: times it was reached in a run.
+        reached: times it was reached in the whole kernel's runs.
         findings: what runs without it found.
         witness: a schedule without it whose outputs differ, or "".
     """
@@ -52,57 +55,61 @@ class SyncSite:
         return bool(self.findings)
 
 
-def classify_synchronisations(
-    kernel: EmulatedKernel, arguments: Callable[[], Sequence[Any]], seeds: int = 8
-) -> list[SyncSite]:
-    """All synchronisation calls that a run reaches.
+def classify_synchronisations(kernel: EmulatedKernel, cases: Sequence[Case], seeds: int = 8) -> list[SyncSite]:
+    """All synchronisation calls that some case reaches.
 
     Args:
         kernel: an emulated kernel.
-        arguments: makes the arguments of a call, the same values each time.
-        seeds: random schedules; redundant calls have passed all of them.
+        cases: each makes the arguments of a call, the same values each time; sizes and trip counts differ from case to
+            case, and a call is needed when one case needs it.
+        seeds: random schedules; redundant calls have passed all of them in all cases.
 
     Raises:
         OptionError: the kernel has findings with all its synchronisation.
     """
-    whole, wanted = _run(kernel, arguments, schedule="in_order")
-    if not whole.clean:
-        raise OptionError(
-            "E-EMU-UNCLEAN",
-            f"{kernel.name} has findings with all its synchronisation",
-            facts=whole.render().splitlines()[:6],
-            help="mend these first",
-        )
-    sites = []
-    for ordinal, reached in enumerate(whole.sites):
-        if not reached:
-            continue
-        generated, name = kernel.library.lines.syncs.get(ordinal, (0, ""))
-        site = SyncSite(ordinal, name, *kernel.library.lines.place(generated), reached=reached)
-        _mutate(kernel, arguments, site, wanted, seeds)
-        sites.append(site)
-    return sites
+    sites: dict[int, SyncSite] = {}
+    for case in cases:
+        whole, wanted = _run(kernel, case, schedule="in_order")
+        if not whole.clean:
+            raise OptionError(
+                "E-EMU-UNCLEAN",
+                f"{kernel.name} has findings with all its synchronisation",
+                facts=whole.render().splitlines()[:6],
+                help="mend these first",
+            )
+        for ordinal, reached in enumerate(whole.sites):
+            if not reached:
+                continue
+            if ordinal not in sites:
+                generated, name = kernel.library.lines.syncs.get(ordinal, (0, ""))
+                sites[ordinal] = SyncSite(ordinal, name, *kernel.library.lines.place(generated))
+            site = sites[ordinal]
+            site.reached += reached
+            if not site.witness:
+                _mutate(kernel, case, site, wanted, seeds)
+    return [sites[ordinal] for ordinal in sorted(sites)]
 
 
-def _mutate(
-    kernel: EmulatedKernel, arguments: Callable[[], Sequence[Any]], site: SyncSite, wanted: list[Any], seeds: int
-) -> None:
-    for how, options in _schedules(site, seeds):
-        report, got = _run(kernel, arguments, switched_off=(site.ordinal,), **options)
-        if not site.findings:
-            site.findings = report.findings
+def _mutate(kernel: EmulatedKernel, case: Case, site: SyncSite, wanted: list[Any], seeds: int) -> None:
+    """One call switched off in one case, in schedule after schedule until there is a witness."""
+    found: list[Finding] = []
+    for how, options in _schedules(found, seeds):
+        report, got = _run(kernel, case, switched_off=(site.ordinal,), **options)
+        if not found:
+            found += report.findings
         if any(f.kind in _ENDS_EARLY for f in report.findings) or not _same(wanted, got):
             site.witness = how
-            return
+            break
+    site.findings = site.findings or found
 
 
-def _schedules(site: SyncSite, seeds: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _schedules(found: list[Finding], seeds: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Usual schedules, then some made from what they found."""
     yield "latest", {"schedule": "latest"}
     yield "in_order", {"schedule": "in_order"}
     for seed in range(2):
         yield f"random, seed {seed}", {"schedule": "random", "seed": seed}
-    for finding in site.findings:
+    for finding in found:
         for access in finding.accesses:
             for schedule in ("latest", "in_order"):
                 yield f"{schedule}, {access.place} held back", {"schedule": schedule, "delay": access.code}
@@ -110,8 +117,8 @@ def _schedules(site: SyncSite, seeds: int) -> Iterator[tuple[str, dict[str, Any]
         yield f"random, seed {seed}", {"schedule": "random", "seed": seed}
 
 
-def _run(kernel: EmulatedKernel, arguments: Callable[[], Sequence[Any]], **options: Any) -> tuple[Report, list[Any]]:
-    given = list(arguments())
+def _run(kernel: EmulatedKernel, case: Case, **options: Any) -> tuple[Report, list[Any]]:
+    given = list(case())
     with emulation(**options, raises=False) as session:
         result = kernel(*given)
     outputs = result if isinstance(result, (list, tuple)) else [result]
