@@ -46,3 +46,30 @@ def test_the_command_page_names_every_option():
         ).stdout
         for option in set(re.findall(r"--[a-z]+", text)) - {"--help"}:
             assert f"`{option}" in page
+
+
+def test_the_row_of_the_cuda_page_becomes_a_device_function():
+    (block,) = blocks("cuda.md")
+    program = block + (
+        "from tile_core.ir import Call, find_intrinsic\n"
+        "from tile_cuda.device import find_device_function\n"
+        "from tile_cuda.device.headers import render\n"
+        "assert find_device_function(Call('cuda.elect', ())).name == 'elect'\n"
+        "assert find_intrinsic('cuda.elect').effects\n"
+        "from tile_cuda.toolchain import compile_device, nvrtc\n"
+        "nvrtc.device_header = lambda: render(False)\n"
+        'text = \'#include "tile_cuda.h"\\nextern "C" __global__ void k(int* p) { if (tile::elect()) *p = 1; }\\n\'\n'
+        "assert compile_device(text, 'sm_75').cubin\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_options_and_errors_of_the_cuda_page_exist():
+    import tile_cuda.codegen
+    import tile_cuda.toolchain  # noqa: F401  (they declare their codes)
+    from tile_core.errors import CODES
+    from tile_core.transform import declared_options
+
+    page = (DOCS / "cuda.md").read_text()
+    assert set(re.findall(r"`(tl\.[a-z_]+)`", page)) <= set(declared_options())
+    assert set(re.findall(r"`(E-[A-Z-]+)`", page)) <= set(CODES)
