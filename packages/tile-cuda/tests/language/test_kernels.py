@@ -147,3 +147,140 @@ def test_a_kernel_that_brings_a_function_of_its_own(place):
 
     a = torch.randn(256)
     assert_close(run(place, main, a), a * 2)
+
+
+def test_two_gemms_in_a_row_with_the_second_operand_in_registers(place):
+    @T.prim_func
+    def main(
+        A: T.Tensor((64, 64), "float16"),
+        B: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((64, 64), "float16"),
+        D: T.Tensor((64, 64), "float32"),
+    ):
+        with T.Kernel(1, threads=128):
+            a, b, c = (T.alloc_shared((64, 64), "float16") for _ in range(3))
+            product = T.alloc_fragment((64, 64), "float32")
+            rounded = T.alloc_fragment((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.copy(C, c)
+            T.clear(product)
+            T.gemm(a, b, product)
+            T.copy(product, rounded)
+            T.clear(total)
+            T.gemm(rounded, c, total)
+            T.copy(total, D)
+
+    a, b, c = (torch.randn(64, 64).half() for _ in range(3))
+    exact = (a.float() @ b.float()).half().float() @ c.float()
+    assert_close(run(place, main, a, b, c), exact, "float16", reduction=64, scale=8)
+
+
+def test_a_product_whose_blocks_share_the_sum(place):
+    @T.prim_func
+    def main(A: T.Tensor((64, 256), "float16"), B: T.Tensor((256, 64), "float16"), C: T.Tensor((64, 64), "float32")):
+        with T.Kernel(4, threads=128) as part:
+            a, b = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            c = T.alloc_fragment((64, 64), "float32")
+            T.clear(c)
+            T.copy(A[0, part * 64], a)
+            T.copy(B[part * 64, 0], b)
+            T.gemm(a, b, c)
+            T.atomic_add(C, c)
+
+    device, where = place
+    a, b = torch.randn(64, 256).half(), torch.randn(256, 64).half()
+    total = torch.zeros(64, 64, device=device)
+    tile.compile(main, **where)(a.to(device), b.to(device), total)
+    assert_close(total.cpu(), a.float() @ b.float(), reduction=256)
+
+
+def test_a_histogram_of_atomic_updates(place):
+    @T.prim_func
+    def main(A: T.Tensor((1000,), "int32"), B: T.Tensor((16,), "int32")):
+        with T.Kernel(T.ceildiv(1000, 128), threads=128) as bx:
+            for i in T.Parallel(128):
+                if bx * 128 + i < 1000:
+                    T.atomic_add(B[A[bx * 128 + i]], 1)
+
+    device, where = place
+    a = torch.randint(0, 16, (1000,), dtype=torch.int32)
+    counts = torch.zeros(16, dtype=torch.int32, device=device)
+    tile.compile(main, **where)(a.to(device), counts)
+    assert torch.equal(counts.cpu(), torch.bincount(a, minlength=16).int())
+
+
+def test_sums_along_rows(place):
+    @T.prim_func
+    def main(A: T.Tensor((16, 128), "float32"), B: T.Tensor((16, 128), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((16, 128), "float32")
+            T.copy(A, a)
+            T.cumsum(a, dim=1)
+            T.copy(a, B)
+
+    a = torch.randn(16, 128)
+    assert_close(run(place, main, a), a.cumsum(1), reduction=128, scale=4)
+
+
+def test_threads_that_the_kernel_names_meet_where_it_says(place):
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((128,), "float32")):
+        with T.Kernel(1, threads=128):
+            shared = T.alloc_shared((128,), "float32")
+            tx = T.get_thread_binding()
+            shared[tx] = A[tx]
+            T.sync_threads()
+            B[tx] = shared[127 - tx]
+
+    a = torch.randn(128)
+    assert torch.equal(run(place, main, a), a.flip(0))
+
+
+def test_a_transpose_through_shared_memory(place):
+    @T.prim_func
+    def main(A: T.Tensor((96, 70), "float16"), B: T.Tensor((70, 96), "float16")):
+        with T.Kernel(3, 3, threads=128) as (bx, by):
+            rows, columns = T.alloc_shared((32, 32), "float16"), T.alloc_shared((32, 32), "float16")
+            T.copy(A[by * 32, bx * 32], rows)
+            for i, j in T.Parallel(32, 32):
+                columns[i, j] = rows[j, i]
+            T.copy(columns, B[bx * 32, by * 32])
+
+    a = torch.randn(96, 70).half()
+    assert torch.equal(run(place, main, a), a.T)
+
+
+def test_integers_of_64_bits(place):
+    @T.prim_func
+    def main(A: T.Tensor((100,), "int64"), B: T.Tensor((100,), "int64")):
+        with T.Kernel(1, threads=96):
+            for i in T.Parallel(100):
+                B[i] = A[i] // 3 + A[i] % 7
+
+    a = torch.randint(-(2**40), 2**40, (100,))
+    assert torch.equal(run(place, main, a), a // 3 + a % 7)
+
+
+@pytest.mark.layer("emulation")
+@pytest.mark.parametrize(
+    ("arch", "dtype", "accum", "out"),
+    [
+        ("sm_75", "float16", "float32", "float32"),
+        ("sm_80", "float64", "float64", "float64"),
+        ("sm_89", "float8_e4m3fn", "float32", "float32"),
+        ("sm_89", "float8_e5m2", "float32", "float32"),
+        ("sm_90a", "bfloat16", "float32", "float32"),
+    ],
+)
+def test_a_gemm_for_other_architectures(arch, dtype, accum, out):
+    kernel = tile.compile(
+        gemm(64, 64, 64, dtype, accum, out),
+        out_idx=[-1],
+        target=f"cuda -arch={arch}",
+        execution_backend="emulate",
+    )
+    a, b = (torch.randn(64, 64).to(getattr(torch, dtype)) for _ in range(2))
+    assert_close(kernel(a, b).double(), a.double() @ b.double(), "float16" if "8" in dtype else out, reduction=64)
+    assert compile_device(kernel.kernel_source, arch).cubin
