@@ -31,11 +31,20 @@ MEMBERS = (
     "packages/tile-core",
     "packages/tile-runtime",
     "packages/tile-cuda",
+    "packages/tile-ascend",
     "plugins/tile-cpu",
     "plugins/tile-emulator",
 )
 # What they need and a machine with torch need not have.
-REQUIREMENTS = ("apache-tvm-ffi", "z3-solver", "importlib-metadata", "zipp", "ml-dtypes", "typing-extensions")
+REQUIREMENTS = (
+    "apache-tvm-ffi",
+    "z3-solver",
+    "importlib-metadata",
+    "lazy-importer",
+    "zipp",
+    "ml-dtypes",
+    "typing-extensions",
+)
 PLATFORMS = tuple(f"manylinux_2_{n}_x86_64" for n in (39, 35, 34, 31, 28, 27, 24, 17)) + ("manylinux2014_x86_64",)
 
 
