@@ -437,7 +437,7 @@ class _Judge:
         with _Scope(self.prover) as scope:
             for var in {*_variables(moved), *_variables(b)}:
                 self._range(scope, var, renamed)
-            if self._boxes_apart(moved, b) or _versions_apart(a, b, self.prover):
+            if self._boxes_apart(moved, b) or _versions_apart(moved, b, self.prover):
                 return True
             for condition in (*moved.conditions, *b.conditions):
                 scope.assume(condition)
