@@ -298,7 +298,9 @@ class Simplifier(Vectors, Logic, Facts):
             return self.simplify(node.true_value if condition.value else node.false_value)
         sides = []
         for value, negate in ((node.true_value, False), (node.false_value, True)):
-            if isinstance(value, (IntImm, FloatImm, Var)):
+            # Without `lazy` both sides are evaluated whatever the condition says: what memory they read must not
+            # depend on it.
+            if isinstance(value, (IntImm, FloatImm, Var)) or (not node.lazy and reads_memory(value)):
                 sides.append(self.simplify(value))
                 continue
             saved = self.save()
@@ -560,6 +562,11 @@ def _rule_bitand(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | 
     return s.modulo(a, mask + 1, dtype)
 
 
+def _rule_operands(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
+    """Nothing is known of the operator, but its operands are simpler."""
+    return None
+
+
 _INTEGER_RULES: dict[str, Callable[[Simplifier, Linear, Linear, DType], Linear | None]] = {
     "add": _rule_add,
     "sub": _rule_sub,
@@ -573,6 +580,8 @@ _INTEGER_RULES: dict[str, Callable[[Simplifier, Linear, Linear, DType], Linear |
     "shl": _rule_shl,
     "shr": _rule_shr,
     "bitand": _rule_bitand,
+    "bitor": _rule_operands,
+    "bitxor": _rule_operands,
 }
 _SUM_OPERATORS = ("add", "sub")
 _COMMUTATIVE = ("min", "max", "bitand", "bitor", "bitxor", "mul")

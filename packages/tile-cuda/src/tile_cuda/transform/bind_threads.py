@@ -7,15 +7,12 @@ themselves: without it, a store outside of parallel loops is one of the block, m
 
 from __future__ import annotations
 
-from tile_core.errors import CompileError, declare_codes
 from tile_core.ir import Attr, Expr, IntImm, KernelLaunch, PrimFunc, Rewriter, Stmt, Var, as_expr, binary, const, walk
 from tile_core.transform import Pass, PassContext, register_pass
 
 __all__ = ["BindThreads", "independent", "thread_index"]
 
-declare_codes({"E-CUDA-THREADS": "a number of threads that a block cannot have"})
-
-_DEFAULT_THREADS, _MOST_THREADS = 128, 1024
+_DEFAULT_THREADS = 128
 
 
 @register_pass("BindThreads", needs="TILE", leaves="TILE")
@@ -31,17 +28,6 @@ class _Bind(Rewriter):
         if not node.threads:
             var = Var("tx")
             node = node.with_(thread_vars=(var,), threads=(const(_DEFAULT_THREADS, var.dtype),))
-        count = 1
-        for extent in node.threads:
-            count *= extent.value if isinstance(extent, IntImm) else _MOST_THREADS + 1
-        if not 1 <= count <= _MOST_THREADS:
-            raise CompileError(
-                "E-CUDA-THREADS",
-                f"a block has {node.threads!r} threads",
-                span=node.span,
-                facts=[f"allowed: a constant number from 1 to {_MOST_THREADS} in all"],
-                help="pass threads=128 or another multiple of 32 to T.Kernel",
-            )
         return node.with_(annotations=(*node.annotations, ("thread_code", by_thread)))
 
 

@@ -53,7 +53,7 @@ from tile_core.ir import (
 from tile_core.layout import Fragment, row_major
 from tile_core.layout.invert import digit_sums
 from tile_core.transform import Pass, PassContext, register_pass
-from tile_core.transform.scoped import ScopedRewriter
+from tile_core.transform.scoped import ScopedRewriter, is_index
 
 from ..layouts import Places, digit_expression
 from .bind_threads import independent, thread_index
@@ -311,6 +311,16 @@ class _Inside(Rewriter):
         kind = "serial" if node.kind == "parallel" else node.kind
         body = Seq(()) if body is None else body
         return node.with_(var=fresh, min=low, extent=extent, kind=kind, body=body)
+
+    def rewrite_Bind(self, node: Bind) -> Stmt | None:
+        """Indices are put where they are used: what lanes of a vector differ in must be seen."""
+        value = self.rewrite(node.value)
+        if is_index(value):
+            self.vars[node.var] = value
+            return None
+        fresh = Var(node.var.name, node.var.dtype, span=node.var.span)
+        self.vars[node.var] = fresh
+        return node.with_(var=fresh, value=value)
 
     def rewrite_BufferLoad(self, node: BufferLoad) -> Expr:
         return self.access(node)

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+import tile_core as tile
+from tile_cuda.testing import tiles
+
+
+def choices(function, arch="sm_80"):
+    """(op, what was taken, {candidate: why not}) of each op."""
+    artifact = tile.lower(function, target=f"cuda -arch={arch}")
+    return [(c.op.name, c.taken, dict(c.considered)) for c in artifact.choices]
+
+
+def taken(function, op, arch="sm_80"):
+    return [(name, why) for name_, name, why in choices(function, arch) if name_ == op]
+
+
+def test_half_precision_takes_matrix_instructions_and_asynchronous_copies():
+    function = tiles.tiled_gemm(64, 64, 64, (64, 64, 32))
+    assert [name for name, _ in taken(function, "gemm")] == ["mma"]
+    assert [name for name, _ in taken(function, "copy")] == ["cp_async", "cp_async", "threads"]
+
+
+@pytest.mark.parametrize(
+    ("function", "arch", "reason"),
+    [
+        (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "float64", "float64", "float64"), "sm_80",
+         "sm_80 has no mma.sync of float64 by float64 into float64"),
+        (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "bfloat16"), "sm_75",
+         "sm_75 has no mma.sync of bfloat16 by bfloat16 into float32"),
+        (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), threads=100), "sm_80",
+         "mma.sync works on whole warps, and the block has 100 threads"),
+        (tiles.tiled_gemm(32, 32, 24, (32, 32, 24)), "sm_80", "K is 24, no multiple of the instruction's 16"),
+        (tiles.tiled_gemm(16, 16, 16, (16, 16, 16)), "sm_80",
+         "M=16, N=16 cannot be covered by 4 warps (policy Square): each owns a multiple of 16 rows and 8 columns; "
+         "adjust threads or the tile"),
+    ],
+)  # fmt: skip
+def test_a_gemm_that_matrix_instructions_decline_goes_to_the_threads(function, arch, reason):
+    ((name, considered),) = taken(function, "gemm", arch)
+    assert (name, considered["mma"]) == ("threads", reason)
+
+
+@pytest.mark.parametrize(
+    ("function", "arch", "reason"),
+    [
+        (tiles.tiled_gemm(32, 32, 32, (32, 32, 32)), "sm_75", "cp.async needs sm_80, the target is cuda -arch=sm_75"),
+        (tiles.tiled_gemm(32, 33, 31, (32, 32, 32)), "sm_80",
+         "rows of A are not known to begin and end at multiples of 4 bytes, contiguously"),
+    ],
+)  # fmt: skip
+def test_a_copy_that_cannot_be_asynchronous_says_why(function, arch, reason):
+    name, considered = taken(function, "copy", arch)[0]
+    assert (name, considered["cp_async"]) == ("threads", reason)
+
+
+def test_a_reduction_between_registers_takes_shuffles():
+    assert [name for name, _ in taken(tiles.softmax(32, 64, 16), "reduce")] == ["shuffle", "shuffle"]
+    source = tile.lower(tiles.softmax(32, 64, 16), target="cuda -arch=sm_80").sources["kernel.cu"]
+    assert "shfl_xor" in source and "exchange" not in source
+
+
+def test_chained_gemms_keep_their_product_in_registers():
+    source = tile.lower(tiles.attention(128, 32, 64, 32), target="cuda -arch=sm_80").sources["kernel.cu"]
+    assert "exchange" not in source
+    assert source.count("ldmatrix") > 0 and "weights" in source
+
+
+def test_one_barrier_a_step_of_a_pipelined_gemm():
+    source = tile.lower(tiles.tiled_gemm(128, 128, 512, (64, 64, 32)), target="cuda -arch=sm_80").sources["kernel.cu"]
+    loop = source[source.index("#pragma unroll 1") : source.index("cp_async_commit();\n    TILE_LOCAL")]
+    assert loop.count("sync_threads") == 1
+    assert "tile::cp_async<16>" in loop
+
+
+def test_elementwise_kernels_use_vectors():
+    source = tile.lower(tiles.elementwise(1024, 1024, 32, 64), target="cuda -arch=sm_80").sources["kernel.cu"]
+    assert "tile::load<fp16, 8>" in source
