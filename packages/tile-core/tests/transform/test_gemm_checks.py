@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import tile_core.language as T
 from tile_core.ir import IRModule
 from tile_core.target import Target
@@ -49,15 +47,9 @@ def gemm(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Te
 
 
 def test_the_plain_gemm_is_checked_without_the_solver():
-    best = 1.0
-    for _ in range(3):
-        context = PassContext(Target("cpu"))
-        module = IRModule((gemm,))
-        started = time.perf_counter()
-        for pass_ in CHECKS:
-            module = pass_().apply(module, context)
-        best = min(best, time.perf_counter() - started)
-        assert not context.diagnostics
-        assert context.solver_queries == 0
-    # 5 ms on an idle 2-core machine.
-    assert best < 0.1
+    context = PassContext(Target("cpu"))
+    module = IRModule((gemm,))
+    for pass_ in CHECKS:
+        module = pass_().apply(module, context)
+    assert not context.diagnostics
+    assert context.solver_queries == 0
