@@ -64,15 +64,16 @@ def lowered(function: PrimFunc, device: str = "cpu") -> IRModule:
 def host_call(function: PrimFunc) -> tuple[HostCall, Recorder]:
     """For CPU tensors, which is all that differs from the device's own."""
     recorder = Recorder()
-    functions = {f.name: f for f in lowered(function).functions}
-    return HostCall(functions, function.name, recorder, {f"{function.name}_kernel": 96}), recorder
+    text = print_host_python(lowered(function)[function.name])
+    return HostCall(function, text, recorder, {f"{function.name}_kernel": 96}), recorder
 
 
 def test_the_host_function_prints_as_python():
     text = print_host_python(lowered(scale((2,)))["scale"])
     assert text.startswith("def entry(call, args):\n  outputs = []\n  if not (len(args) == 2):\n")
     assert "  n = int(call.field(A_tensor, 'shape', 0))\n" in text
-    assert text.endswith("[A_data, factor, B_data, n])\n  return outputs\n")
+    types = "['handle', 'float32', 'handle', 'int32']"
+    assert text.endswith(f"[A_data, factor, B_data, n], {types})\n  return outputs\n")
 
 
 def test_a_call_launches_with_what_the_tensors_hold():
@@ -113,7 +114,8 @@ def test_a_wrong_argument_has_the_code_that_the_c_stub_gives(arguments, code):
 
 def test_an_artifact_becomes_a_callable_that_wants_device_tensors():
     module = lowered(add_one(), "cuda")
-    artifact = Artifact(TARGET, "add_one", add_one(), module, generate(module, TARGET), entry="add_one")
+    # As the disk cache gives it: sources and binaries, nothing lowered.
+    artifact = Artifact(TARGET, "add_one", add_one(), IRModule((add_one(),)), generate(module, TARGET), entry="add_one")
     artifact.binaries["kernel.cubin"] = b"none"
     assert available()
     with pytest.raises(ArgumentError, match="device must be cuda, got cpu:0"):

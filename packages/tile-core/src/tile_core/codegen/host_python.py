@@ -9,7 +9,8 @@ The text defines ``entry(call, args)`` on nothing but the object `call`, which k
     call.fail(argument, field, expected, got) the error of a failed check; `got` is an argument or tensor where the
                                               field is type, dtype or device
     call.allocate(like, word, shape)          a new tensor; `word` is the DLPack type as one number
-    call.launch(kernel, sizes, arguments)     sizes: grid x, y, z, threads x, y, z, bytes of shared memory
+    call.launch(kernel, sizes, arguments, types)   sizes: grid x, y, z, threads x, y, z, bytes of shared memory; types:
+                                              names of the arguments' types, `handle` for addresses
     call.truncdiv(a, b), call.truncmod(a, b)  C's division
 
 It returns the list of outputs.
@@ -164,7 +165,8 @@ class HostPythonPrinter(CPrinter):
             source = "None" if isinstance(like, IntImm) else self.expr(like)
             return f"call.allocate({source}, {self.expr(word)}, [{self._list(shape)}])"
         if node.op == "host.launch":
-            return f"call.launch({self.expr(args[0])}, [{self._list(args[1:8])}], [{self._list(args[8:])}])"
+            kinds = ", ".join(repr(a.dtype.name) for a in args[8:])
+            return f"call.launch({self.expr(args[0])}, [{self._list(args[1:8])}], [{self._list(args[8:])}], [{kinds}])"
         if node.op == "likely":
             return self.expr(args[0])
         raise InternalError("E-INTERNAL", f"no host operation {node.op} in Python", span=node.span)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tile_core.codegen import HostCPrinter, abi_prelude, print_host
+from tile_core.codegen import HostCPrinter, abi_prelude, print_host, print_host_python
 from tile_core.errors import CompileError, declare_codes
 from tile_core.ir import Buffer, Call, IntImm, IRModule, KernelLaunch, PrimFunc, StringImm, walk
 from tile_core.target import Target
@@ -16,10 +16,13 @@ from ..driver.launcher import launcher_prelude
 from ..target import Architecture, architecture
 from .cuda import CudaKernelPrinter, line_numbers
 
-__all__ = ["LINES", "generate", "generate_kernels", "preludes"]
+__all__ = ["LAUNCH", "LINES", "generate", "generate_kernels", "preludes"]
 
 LINES = "lines.json"
 """Name of the source that maps generated lines to the kernel's, and says what lies where in shared memory."""
+
+LAUNCH = "launch.py"
+"""Name of the source with the host function in Python (`tile_core.codegen.print_host_python`)."""
 
 declare_codes({"E-CUDA-SHARED": "a kernel needs more shared memory than a block can have"})
 
@@ -37,7 +40,7 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
     """The sources for a module in form PACKED.
 
     ``kernel.cu`` holds the kernels, for NVRTC and for the emulator; ``host.c`` the packed stubs, which launch through
-    the driver; ``lines.json`` what `generate_kernels` found.
+    the driver; ``launch.py`` the same function in Python; ``lines.json`` what `generate_kernels` found.
 
     Raises:
         CompileError: shared memory beyond what the architecture has (E-CUDA-SHARED), an instruction that it lacks.
@@ -57,7 +60,12 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
         *(_launcher(f, numbers[f.name], shared[f.name]) for f in kernels.values()),
         *(print_host(f, launch, "(DLDevice){kDLCUDA, tile_current_device()}") for f in hosts),
     ]
-    return {"kernel.cu": text, "host.c": "\n".join(host), LINES: json.dumps(found, indent=1)}
+    return {
+        "kernel.cu": text,
+        "host.c": "\n".join(host),
+        LAUNCH: "\n".join(print_host_python(f) for f in hosts),
+        LINES: json.dumps(found, indent=1),
+    }
 
 
 def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[str, dict[str, Any]]:

@@ -12,9 +12,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tile_core.codegen import print_host_python
 from tile_core.errors import ArgumentError, declare_codes
-from tile_core.ir import Buffer, PrimFunc
+from tile_core.ir import PrimFunc
 from tile_core.ir.host import dtype_word
 from tile_core.plugin import Artifact, Ok, Reason
 
@@ -76,14 +75,9 @@ def available() -> Ok | Reason:
 def build(artifact: Artifact) -> Callable[..., Any]:
     """The artifact as a callable: inputs in, outputs out (one tensor, a list of several, or None)."""
     cubin, ptx = (_content(artifact.binaries.get(f"kernel.{kind}", b"")) for kind in ("cubin", "ptx"))
-    module = DriverModule(cubin, ptx)
-    functions = {f.name: f for f in artifact.module.functions}
-    if artifact.entry not in functions:  # from the disk cache, which keeps sources and binaries only
-        from tile_core import api
-
-        functions = {f.name: f for f in api.lower(artifact.function, artifact.target).module.functions}
     found = json.loads(artifact.sources["lines.json"])["kernels"]
-    return HostCall(functions, artifact.entry, module, {kernel["name"]: kernel["shared_bytes"] for kernel in found})
+    shared = {kernel["name"]: kernel["shared_bytes"] for kernel in found}
+    return HostCall(artifact.function, artifact.sources["launch.py"], DriverModule(cubin, ptx), shared)
 
 
 def _content(binary: Any) -> bytes:
@@ -97,22 +91,19 @@ class HostCall:
     """A kernel's host function: called with arguments, and what its printed text works with.
 
     Args:
-        functions: the module in form PACKED, by name.
-        entry: name of the host function.
+        function: the traced function, for the names and lines of its parameters.
+        text: its host function in Python.
         module: the device code; anything with `DriverModule.launch`.
         shared_bytes: what each kernel needs.
     """
 
-    def __init__(
-        self, functions: dict[str, PrimFunc], entry: str, module: Any, shared_bytes: Mapping[str, int]
-    ) -> None:
-        self.functions, self.module, self.shared_bytes = functions, module, shared_bytes
-        self.host = functions[entry]
-        self.params = {p.name: p for p in self.host.params}
+    def __init__(self, function: PrimFunc, text: str, module: Any, shared_bytes: Mapping[str, int]) -> None:
+        self.name, self.module, self.shared_bytes = function.name, module, shared_bytes
+        self.params = {p.name: p for p in function.params}
         scope: dict[str, Any] = {}
-        exec(compile(print_host_python(self.host), f"<host of {entry}>", "exec"), scope)
+        exec(compile(text, f"<host of {function.name}>", "exec"), scope)
         self._entry = scope["entry"]
-        self._device = 0
+        self._device: int | None = None
 
     def __call__(self, *args: Any) -> Any:
         """Checks the arguments and launches.
@@ -178,13 +169,11 @@ class HostCall:
             tuple(shape), dtype=dtype, device=like.device if like is not None else f"cuda:{self._device}"
         )
 
-    def launch(self, kernel: str, sizes: Sequence[int], arguments: Sequence[Any]) -> None:
+    def launch(self, kernel: str, sizes: Sequence[int], arguments: Sequence[Any], types: Sequence[str]) -> None:
         """Launches a kernel on torch's current stream of the tensors' device."""
         import torch
 
-        params = self.functions[kernel].params
-        types = [_CTYPES["handle" if isinstance(p, Buffer) else p.dtype.name] for p in params]
-        values = [ctype(value) for ctype, value in zip(types, arguments)]
+        values = [_CTYPES[name](value) for name, value in zip(types, arguments)]
         stream = torch.cuda.current_stream(self._device).cuda_stream if torch.cuda.is_available() else 0
         shared = max(sizes[6], self.shared_bytes[kernel])
         self.module.launch(kernel, sizes[:3], sizes[3:6], shared, values, self._device, stream)
@@ -213,7 +202,7 @@ class HostCall:
         subject = f"argument {argument}: {field}" if argument else field
         return ArgumentError(
             code,
-            f"{self.host.name}: {subject} must be {expected}, got {got}",
+            f"{self.name}: {subject} must be {expected}, got {got}",
             span=param.span if param is not None else None,
             facts=[f"expected: {expected}", f"got:      {got}"],
         )
