@@ -18,8 +18,8 @@ BACKEND = Backend(
     codegen="tile_cuda.codegen:generate",
     toolchain="tile_cuda.toolchain:TOOLCHAIN",
     execution_backends=("tvm_ffi", "nvrtc"),
-    # Below the CPU's 0 as long as this version generates no code: "auto" must not choose what cannot run.
-    priority=-10,
+    # Above the CPU's 0: "auto" takes the GPU where there is one.
+    priority=10,
     emulation="tile_cuda.device:emulation_include_dir",
 )
 

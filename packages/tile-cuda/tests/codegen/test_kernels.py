@@ -199,6 +199,20 @@ def test_too_much_shared_memory_names_the_buffers(flat):
     assert list(caught.value.facts) == ["staged: 102400 bytes at 0"]
 
 
+def test_too_many_threads_and_clusters_are_errors(flat):
+    out = Buffer("out", as_shape((1,)), F32)
+    function = one_thread(BufferStore(out, const(1.0, F32), (ZERO,)), out, threads=2048)
+    with pytest.raises(CompileError) as caught:
+        flat(function)
+    assert caught.value.code == "E-CUDA-THREADS"
+    assert caught.value.summary == "f_kernel asks for 2048 threads a block; a block has at most 1024"
+    launch = one_thread(BufferStore(out, const(1.0, F32), (ZERO,)), out).body
+    with pytest.raises(CompileError) as caught:
+        flat(PrimFunc("f", (out,), launch.with_(cluster=(2,))))
+    assert caught.value.code == "E-CUDA-FEATURE"
+    assert caught.value.summary == "f_kernel asks for clusters of 2 blocks, which this version does not launch"
+
+
 def test_a_choice_without_lanes_is_a_conditional(flat):
     out = Buffer("out", as_shape((1,)), F32)
     value = Select(const(True, "bool"), const(1.0, F32), const(2.0, F32))

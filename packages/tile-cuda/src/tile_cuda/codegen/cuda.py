@@ -46,7 +46,15 @@ from ..target import Architecture
 
 __all__ = ["ARENA_ALIGNMENT", "CudaKernelPrinter", "SharedBuffer"]
 
-declare_codes({"E-CUDA-FEATURE": "a kernel uses what its architecture does not have"})
+declare_codes(
+    {
+        "E-CUDA-FEATURE": "a kernel uses what its architecture does not have",
+        "E-CUDA-THREADS": "a kernel asks for more threads than a block can have",
+    }
+)
+
+# CUDA programming guide, technical specifications by compute capability: the same for all.
+_MOST_THREADS = 1024
 
 # What TILE_SHARED promises: enough for any swizzle.
 ARENA_ALIGNMENT = 1024
@@ -108,13 +116,29 @@ class CudaKernelPrinter(CppPrinter):
         """The kernel's text.
 
         Raises:
-            CompileError: it uses what the architecture does not have (E-CUDA-FEATURE).
+            CompileError: it uses what the architecture does not have (E-CUDA-FEATURE), or more than 1024 threads
+                (E-CUDA-THREADS).
         """
         launch = function.body
         if not isinstance(launch, KernelLaunch):
             raise InternalError("E-INTERNAL", f"device function {function.name} does not start with a launch")
+        if any(extent > 1 for extent in launch.cluster):
+            raise CompileError(
+                "E-CUDA-FEATURE",
+                f"{function.name} asks for clusters of {'x'.join(map(str, launch.cluster))} blocks, which this version "
+                "does not launch",
+                span=launch.span,
+                help="leave out cluster_dims",
+            )
         self._taken.add(function.name)
         self.threads = math.prod(_constant(t, "a number of threads") for t in launch.threads) if launch.threads else 1
+        if self.threads > _MOST_THREADS:
+            raise CompileError(
+                "E-CUDA-THREADS",
+                f"{function.name} asks for {self.threads} threads a block; a block has at most {_MOST_THREADS}",
+                span=launch.span,
+                help=f"write T.Kernel(…, threads={_MOST_THREADS}) or fewer, and let each thread do more",
+            )
         roots = [_root(p) for p in function.params if isinstance(p, Buffer)]
         restrict = " __restrict__" if len(set(roots)) == len(roots) else ""
         parameters = [

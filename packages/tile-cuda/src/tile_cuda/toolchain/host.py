@@ -68,7 +68,7 @@ def find_c_compiler() -> tuple[str, ...]:
         "E-CC-MISSING",
         "the launcher of a CUDA kernel needs a C compiler, and none was found",
         facts=[f"looked for {', '.join(_CANDIDATES)} on PATH"],
-        help="install one (Debian: apt-get install gcc), or name one in TILE_CC",
+        help='install one (Debian: apt-get install gcc), name one in TILE_CC, or use execution_backend="nvrtc"',
     )
 
 
