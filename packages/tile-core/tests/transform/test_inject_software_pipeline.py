@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tile_core.language as T
-from tile_core.errors import CompileError
+from tile_core.errors import CompileError, TileWarning
 from tile_core.interpreter import interpret
 from tile_core.ir import Completion, Evaluate, Execution, IRModule, StringImm, TileOpStmt, walk
 from tile_core.ir.expr import Call
@@ -76,6 +76,40 @@ def test_the_users_stages_and_order_compute_the_same():
 def test_a_consumer_that_runs_first_in_its_slot_needs_one_version_less():
     _, context = check(gemm(0, stage=[0, 0, 1], order=[1, 2, 0]))
     assert not context.reports.get("versions")
+
+
+def test_lists_that_leave_statements_open_are_planned():
+    _, context = check(gemm(3, stage=[-1, 0, 1], order=[-1, 0, 1]))
+    assert {v.count for v in context.reports["versions"]} == {3}
+
+
+def test_a_bind_takes_no_place_in_the_lists():
+    K = T.dynamic("K")
+
+    @T.prim_func
+    def main(A: T.Tensor((K, 8), "float32"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            tile = T.alloc_shared((8,), "float32")
+            total = T.alloc_fragment((8,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(K, stage=[0, 1], order=[0, 1]):
+                row = k * 1
+                T.copy(A[row, :], tile)
+                for i in T.Parallel(8):
+                    total[i] = total[i] + tile[i]
+            T.copy(total, C)
+
+    after, context = lowered(main)
+    assert [v.count for v in context.reports["versions"]] == [2]
+    for k in TRIPS:
+        a, c = np.random.rand(k, 8).astype(np.float32), np.zeros(8, np.float32)
+        interpret(after, a, c)
+        np.testing.assert_allclose(c, a.sum(0), rtol=1e-5)
+
+
+def test_a_depth_that_the_stages_contradict_is_said():
+    with pytest.warns(TileWarning, match=r"num_stages=4 and stages up to 1"):
+        lowered(gemm(4, stage=[0, 0, 1], order=[0, 1, 2]))
 
 
 def test_a_stage_before_what_it_uses_is_named_with_both_statements():

@@ -96,6 +96,9 @@ class _Planner(Visitor):
         pipes: tuple[Pipe, ...] = loop.annotation("pipes", ())
         stages = list(loop.annotation("stage") or ())
         order = list(loop.annotation("order") or ())
+        if any(n < 0 for n in (*stages, *order)):
+            # -1 leaves a statement to the compiler; lists that place only some statements are no schedule.
+            stages, order = [], []
         depth = max([p.depth for p in pipes], default=1)
         own = {
             buffer

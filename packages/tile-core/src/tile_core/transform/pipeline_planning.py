@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import CompileError, declare_codes
-from ..ir import Block, Buffer, BufferLoad, BufferStore, For, PrimFunc, Rewriter, Seq, Stmt, TileOpStmt, walk
+from ..ir import Buffer, BufferLoad, BufferStore, For, PrimFunc, Rewriter, Stmt, TileOpStmt, walk
 from ..ir.pipe import Pipe
 from .base import Pass, PassContext, register_pass
+from .pipeline_schedule import split_body, written_buffers
 
 __all__ = ["PipelinePlanning", "body_statements"]
 
@@ -32,12 +33,13 @@ declare_codes(
 @register_pass("PipelinePlanning", needs="LAID_OUT", leaves="PIPED")
 class PipelinePlanning(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
-        return _Plan().rewrite(function)
+        return _Plan(context).rewrite(function)
 
 
 class _Plan(Rewriter):
-    def __init__(self) -> None:
+    def __init__(self, context: PassContext) -> None:
         super().__init__()
+        self.context = context
         self.around: For | None = None
         self.count = 0
 
@@ -54,6 +56,12 @@ class _Plan(Rewriter):
             )
         statements = body_statements(node.body)
         depth = _depth(node, len(statements))
+        stage = list(node.annotation("stage") or ())
+        if node.annotation("num_stages") and stage and min(stage) >= 0 and max(stage) + 1 != depth:
+            self.context.warn(
+                f"{node.span!r}: T.Pipelined has num_stages={depth} and stages up to {max(stage)}; the stages decide, "
+                f"so statements run {max(stage)} iterations ahead"
+            )
         self.around = node
         body = self.rewrite(node.body)
         self.around = None
@@ -78,10 +86,11 @@ class _Plan(Rewriter):
 
 
 def body_statements(body: Stmt) -> list[Stmt]:
-    """The statements of a loop's body that can be ordered: those of its sequence, through the Blocks round it."""
-    while isinstance(body, Block):
-        body = body.body
-    return list(body.stmts) if isinstance(body, Seq) else [body]
+    """The statements of a loop's body that can be ordered: those with effects, through the Blocks round them.
+
+    A bind that can be computed again anywhere in the iteration has none; one that reads what the loop writes is one.
+    """
+    return split_body(body, written_buffers(body))[2]
 
 
 def _depth(loop: For, count: int) -> int:

@@ -24,7 +24,7 @@ from ..ir import (
 )
 from ..ir.expr import Call
 
-__all__ = ["Schedule", "Versioned", "is_replayable", "schedule_loop", "split_body"]
+__all__ = ["Schedule", "Versioned", "is_replayable", "schedule_loop", "split_body", "written_buffers"]
 
 declare_codes(
     {
