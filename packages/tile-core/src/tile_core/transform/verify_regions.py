@@ -119,7 +119,10 @@ class _Regions(ScopedVisitor):
 
         region = site.region
         low, extent, size = region.mins[axis], region.extents[axis], site.buffer.shape[axis]
-        facts = [f"axis {axis}: {_range_text(low, extent)}, allowed 0 … {size!r}"]
+        # A range may end at the size, an index may not reach it.
+        single = getattr(extent, "value", None) == 1
+        last = self.prover.simplify(binary("sub", size, 1)) if single else size
+        facts = [f"axis {axis}: {_range_text(low, extent)}, allowed 0 … {last!r}"]
         used = _mentioned(witness, low, extent, size)
         if used:
             values = {**witness}
