@@ -83,7 +83,7 @@ class Cost:
 
     seconds: Counter[str] = field(default_factory=Counter)
     tests: Counter[str] = field(default_factory=Counter)
-    slowest: dict[str, float] = field(default_factory=dict)
+    functions: dict[str, Counter[str]] = field(default_factory=dict)
 
     def over_budget(self) -> list[Layer]:
         return [LAYERS[name] for name, seconds in self.seconds.items() if seconds / 60 > LAYERS[name].budget]
@@ -154,7 +154,7 @@ class _Collector:
         self.cost.seconds[report.layer] += report.core_seconds
         if report.when == "call":
             self.cost.tests[report.layer] += 1
-        self.cost.slowest[report.nodeid] = self.cost.slowest.get(report.nodeid, 0.0) + report.core_seconds
+        self.cost.functions.setdefault(report.layer, Counter())[report.nodeid.partition("[")[0]] += report.core_seconds
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self.cost.over_budget() and session.exitstatus == pytest.ExitCode.OK:
@@ -179,6 +179,5 @@ class _Collector:
                 f"layer {layer.name} is over its budget of {layer.budget:g} core-minutes; its most costly tests:",
                 red=True,
             )
-            mine = [(s, n) for n, s in self.cost.slowest.items() if layer_of(n.split("::")[0]) == layer.name]
-            for seconds, nodeid in sorted(mine, reverse=True)[:10]:
-                terminalreporter.write_line(f"  {seconds:7.1f} s  {nodeid}")
+            for function, seconds in self.cost.functions[layer.name].most_common(10):
+                terminalreporter.write_line(f"  {seconds:7.1f} s  {function}")
