@@ -6,8 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
 #define EMU_UCONTEXT 1
@@ -106,15 +104,15 @@ class Fiber {
 public:
     Fiber() {
         void* memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) {
-            fprintf(stderr, "tile-emulator: no memory for a fiber's stack\n");
-            abort();
-        }
+        if (memory == MAP_FAILED) return;
         low = static_cast<uint8_t*>(memory);
         mprotect(low, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);  // running over the stack faults at once
         high = low + kStackBytes;
     }
-    ~Fiber() { munmap(low, kStackBytes); }
+    ~Fiber() {
+        if (low) munmap(low, kStackBytes);
+    }
+    bool usable() const { return low != nullptr; }
     Fiber(const Fiber&) = delete;
     Fiber& operator=(const Fiber&) = delete;
 
@@ -125,8 +123,8 @@ public:
     bool owns(uintptr_t address) const { return address - reinterpret_cast<uintptr_t>(low) < kStackBytes; }
 
 private:
-    uint8_t* low;
-    uint8_t* high;
+    uint8_t* low = nullptr;
+    uint8_t* high = nullptr;
 #ifdef EMU_UCONTEXT
     ucontext_t context, scheduler;
 #else

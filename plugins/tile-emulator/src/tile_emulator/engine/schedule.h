@@ -83,6 +83,11 @@ inline void start_block(uint32_t linear) {
     while (block->threads.size() < e.threads) block->threads.emplace_back(new Thread);
     for (uint32_t i = 0; i < e.threads; ++i) {
         Thread& thread = *block->threads[i];
+        if (!thread.fiber.usable()) {
+            report("launch", "no memory for the stacks of " + std::to_string(e.threads) + " threads", nullptr, 0);
+            e.stop = true;
+            return;
+        }
         thread.block = block.get();
         thread.index = i;
         thread.position = {i % b.x, i / b.x % b.y, i / (b.x * b.y)};
@@ -313,7 +318,6 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
         return 1;
     }
     e.zero = std::make_shared<Vector>(2 * e.threads, 0);
-    if (!e.pool.empty() && e.pool[0]->threads.size() != e.threads) e.pool.clear();
     ++e.launches;
     e.taken.clear();
     e.widths.clear();
@@ -340,6 +344,11 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
             break;
         }
     }
+    // A process may hold many libraries, each with an engine, and the system allows so many stacks.
+    e.ready.clear();
+    e.delayed.clear();
+    e.pool.clear();
+    e.resident.clear();
     return e.stop || found_something();
 }
 
