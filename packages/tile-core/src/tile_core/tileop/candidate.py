@@ -18,7 +18,7 @@ from ..target import Target
 from .base import TileOp
 
 if TYPE_CHECKING:
-    from ..ir import KernelLaunch
+    from ..ir import For, KernelLaunch
     from ..layout import Fragment, Layout
 
 __all__ = ["Candidate", "Choice", "Constraint", "Declined", "Facts", "LowerContext", "Ok"]
@@ -41,8 +41,9 @@ class Declined:
 class Facts:
     """What a candidate may know: the target, options, what can be proven where the op stands.
 
-    `layouts` holds, while layouts are inferred, those that are known so far. `launch` is the kernel launch round the op
-    and `pipelined` whether a T.Pipelined loop stands round it; both are known where candidates are judged and lowered.
+    `layouts` holds, while layouts are inferred, those that are known so far. `launch` is the kernel launch round the
+    op, known where candidates are judged and lowered; `pipelined` the T.Pipelined loop round it, known where they are
+    judged.
     """
 
     def __init__(self, target: Target, prover: Any, options: Any = None, threads: int | None = None) -> None:
@@ -52,7 +53,7 @@ class Facts:
         self.threads = threads
         self.layouts: dict[Buffer, Any] = {}
         self.launch: KernelLaunch | None = None
-        self.pipelined = False
+        self.pipelined: For | None = None
 
     def divides(self, divisor: int, expr: Expr) -> bool:
         """Whether `expr` is known to be a multiple of `divisor`."""

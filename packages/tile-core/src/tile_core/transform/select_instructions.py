@@ -59,7 +59,9 @@ class _Select(ScopedRewriter):
         return super().rewrite_KernelLaunch(node)
 
     def rewrite_For(self, node: For) -> Stmt | None:
-        outer, self.here.pipelined = self.here.pipelined, self.here.pipelined or node.kind == "pipelined"
+        outer = self.here.pipelined
+        if node.kind == "pipelined":
+            self.here.pipelined = node
         try:
             return super().rewrite_For(node)
         finally:

@@ -9,6 +9,8 @@ from typing import Any
 from tile_core.dtypes import DType
 from tile_core.ir import (
     AccessPtr,
+    Buffer,
+    BufferLoad,
     BufferRegion,
     Completion,
     Execution,
@@ -17,9 +19,11 @@ from tile_core.ir import (
     If,
     IntImm,
     Stmt,
+    TileOpStmt,
     Var,
     binary,
     const,
+    walk,
 )
 from tile_core.layout import Layout
 from tile_core.layout.maps import unflatten
@@ -69,10 +73,12 @@ class AsyncCopy(Candidate):
         src, dst = op.src, op.dst
         if not architecture(facts.target).async_copy:
             return Declined(f"cp.async needs sm_80, the target is {facts.target}")
-        if not facts.pipelined:
+        if facts.pipelined is None:
             return Declined("the copy stands in no T.Pipelined loop, so nothing would run beside it")
         if src.buffer.is_on_chip or dst.buffer.scope != "shared" or dst.buffer.data is not None:
             return Declined("cp.async copies from global memory to a shared tile")
+        if not _reads(facts.pipelined, dst.buffer):
+            return Declined(f"nothing in the pipelined loop reads {dst.buffer.name}, so nothing waits for the copy")
         if src.dtype is not dst.dtype:
             return Declined(f"cp.async does not convert {src.dtype} to {dst.dtype}")
         if dst.static_extents() is None:
@@ -119,6 +125,18 @@ class AsyncCopy(Candidate):
             stmt = If(binary("lt", number, total), stmt, span=op.span)
         turns = -(-total // threads)
         return independent(For(turn, const(0, INT32), const(turns, INT32), "unroll", stmt, span=op.span))
+
+
+def _reads(loop: For, buffer: Buffer) -> bool:
+    """Whether a statement of a loop reads a tile."""
+    for item in walk(loop.body):
+        if isinstance(item, BufferLoad) and item.buffer is buffer:
+            return True
+        if isinstance(item, TileOpStmt) and any(
+            role != "out" and region.buffer is buffer for _, role, region in item.op.operands()
+        ):
+            return True
+    return False
 
 
 def _known(facts: Facts, values: tuple[Any, ...]) -> list[Expr]:
