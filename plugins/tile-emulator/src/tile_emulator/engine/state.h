@@ -47,6 +47,8 @@ struct Thread {
     // Fences: what a relaxed atomic publishes, and what a fence after a relaxed read acquires.
     Pieces fenced, pending;
     Scope fence_scope = Scope::block;
+    uintptr_t updated = 0;   // by its last atomic
+    uint32_t updates = 0;    // of another place than the one before
     bool at_atomic = false;  // exploring: its next step is an atomic, and it waits to be chosen
 };
 

@@ -356,7 +356,11 @@ void atomic_begin(const void* address, uint32_t bytes, bool reads, bool writes, 
         suspend_ready(reads);
         me.at_atomic = false;
     } else if (reads && (me.pc == pc || chance(2))) {
-        suspend_ready(true);  // the same place again: it may be polling
+        // The same line again: it may be polling. Who updates one place after the other is at work, even where it adds 0.
+        uintptr_t place = reinterpret_cast<uintptr_t>(address);
+        bool works = writes && place != me.updated && ++me.updates < 20000;
+        me.updated = place;
+        suspend_ready(!works);
     }
     me.pc = pc;
     aligned(address, bytes, pc);

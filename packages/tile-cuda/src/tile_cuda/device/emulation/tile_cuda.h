@@ -207,6 +207,12 @@ TILE_FN vec<T, N> broadcast(T x) {
   for (int i = 0; i < N; ++i) r.v[i] = x;
   return r;
 }
+template <int N>
+TILE_FN vec<float, N> to_tf32(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = to_tf32(x.v[i]);
+  return x;
+}
 // base, base + stride, …
 template <class T, int N>
 TILE_FN vec<T, N> iota(T base, T stride) {

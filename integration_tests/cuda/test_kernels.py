@@ -1,0 +1,68 @@
+"""Kernels of all kinds, as generated CUDA for sm_80: in the emulator at the trip counts where pipelines go wrong, in
+three kinds of schedule, without a report and with the right numbers; and through the device compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tile_core as tile
+from integration_tests.cuda import attentions, gemms, moves, rows
+from integration_tests.cuda.case import Case
+from tile_core.settings import settings
+from tile_core.testing.compare import assert_close
+from tile_cuda.toolchain.nvrtc import compile_device
+from tile_emulator import emulation
+
+ARCH = "sm_80"
+TARGET = f"cuda -arch={ARCH}"
+SCHEDULES = [("in_order", 0), ("latest", 0), ("random", 1), ("random", 2)]
+KERNELS: dict[str, Case] = {**gemms.KERNELS, **attentions.KERNELS, **rows.KERNELS, **moves.KERNELS}
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """Name → the kernel for the emulator, compiled once."""
+    kernels: dict[str, Any] = {}
+    folder = tmp_path_factory.mktemp("cuda-kernels")
+
+    def get(name: str) -> Any:
+        if name not in kernels:
+            with settings.scope(cache_dir=folder):
+                kernels[name] = tile.compile(KERNELS[name].make(), target=TARGET, execution_backend="emulate")
+        return kernels[name]
+
+    return get
+
+
+def names() -> list[Any]:
+    return [pytest.param(n, marks=() if case.quick else pytest.mark.slow, id=n) for n, case in KERNELS.items()]
+
+
+@pytest.mark.layer("emulation")
+@pytest.mark.parametrize("name", names())
+def test_right_and_without_a_report(compiled: Callable[[str], Any], name: str) -> None:
+    case, kernel = KERNELS[name], compiled(name)
+    for trips in case.trips:
+        inputs, expected = case.arguments(trips)
+        for schedule, seed in SCHEDULES:
+            outputs = [torch.full_like(x, case.start) for x in expected]
+            with emulation(schedule, seed):
+                kernel(*inputs, *outputs)
+            for found, right in zip(outputs, expected):
+                label = f"{name}, {trips} trips, {schedule} {seed}"
+                assert_close(found, right, case.dtype, reduction=case.terms(trips), label=label)
+
+
+@pytest.mark.layer("nvrtc")
+@pytest.mark.parametrize("name", names())
+def test_machine_code(name: str) -> None:
+    source = tile.lower(KERNELS[name].make(), target=TARGET).sources["kernel.cu"]
+    assert compile_device(source, ARCH).cubin[:4] == b"\x7fELF"
+
+
+def test_the_matrix_is_wide_enough() -> None:
+    assert len(KERNELS) >= 25
