@@ -236,7 +236,7 @@ def _across_warps(
 
 def _free(op: Reduce, facts: Facts) -> Fragment:
     """A place for a source that nobody placed: rows over as many threads as make whole vectors."""
-    shape = op.src.buffer.static_shape() or ()
+    shape = op.src.buffer.static_shape() or (1,)
     vector = max(1, 128 // op.src.dtype.bits)
     while vector > 1 and (shape[-1] % vector or prod(shape) < vector * (facts.threads or 1)):
         vector //= 2

@@ -74,9 +74,9 @@ class Places:
         return binary("eq", digit_expression(self._copies, (thread, register)), const(0, "int32"))
 
     def _find(self) -> None:
-        held = (self.table >= 0).any(axis=1)
+        held = np.any(self.table >= 0, axis=1)
         busy = int(held.sum())
-        if held[:busy].all() and (self.table[:busy] >= 0).all():
+        if np.all(held[:busy]) and (self.table[:busy] >= 0).all():
             parts = np.unravel_index(self.table[:busy], self.fragment.domain)
             digits = [digit_sums(np.asarray(p, dtype=np.int64)) for p in parts]
             if all(d is not None for d in digits):
