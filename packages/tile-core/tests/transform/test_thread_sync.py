@@ -8,6 +8,7 @@ from tile_core.dtypes import DType
 from tile_core.errors import CompileError
 from tile_core.ir import (
     AccessPtr,
+    Attr,
     Block,
     Buffer,
     BufferLoad,
@@ -149,6 +150,15 @@ def test_an_unknown_index_is_a_conflict():
     k = Kernel()
     index = BufferLoad(Buffer("where", as_shape((128,)), DType("int32")), (k.tx,))
     assert k.words(k.put(k.tx), k.get(index)) == "put meet get"
+
+
+def test_a_nest_of_parallel_loops_needs_none_inside_and_one_after():
+    k, i = Kernel(), Var("i")
+    index = BufferLoad(Buffer("where", as_shape((128,)), DType("int32")), (k.tx,))
+    nest = loop(i, 4, k.put(index), k.get(k.tx))
+    assert k.words(nest).count("meet") > 0
+    independent = Attr("independent", None, const(True, "bool"), nest)
+    assert k.words(independent, k.get(k.tx)) == "for put get meet get"
 
 
 def test_a_back_edge_needs_a_meeting_too():
