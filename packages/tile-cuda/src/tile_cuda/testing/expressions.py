@@ -81,9 +81,8 @@ class Table:
     def arguments(self) -> list[np.ndarray]:
         """Inputs, and outputs of zeros."""
         outputs = [p for p in self.function().params if isinstance(p, Buffer)][2:]
-        zeros = [
-            np.zeros(p.static_shape() or (), random_array((1,), p.dtype, np.random.default_rng(0)).dtype) for p in outputs
-        ]
+        kinds = [random_array((1,), p.dtype, np.random.default_rng(0)).dtype for p in outputs]
+        zeros = [np.zeros(p.static_shape() or (), kind) for p, kind in zip(outputs, kinds)]
         return [values(self.dtype, 1), values(self.dtype, 2), *zeros]
 
     def check(self, results: list[np.ndarray]) -> None:
