@@ -94,8 +94,8 @@ class _Planner(Visitor):
 
     def _schedule(self, loop: For) -> Schedule:
         pipes: tuple[Pipe, ...] = loop.annotation("pipes", ())
-        stages = list(loop.annotation("stage") or ())
-        order = list(loop.annotation("order") or ())
+        stages: list[int] = list(loop.annotation("stage") or ())
+        order: list[int] = list(loop.annotation("order") or ())
         if any(n < 0 for n in (*stages, *order)):
             # -1 leaves a statement to the compiler; lists that place only some statements are no schedule.
             stages, order = [], []
@@ -272,7 +272,8 @@ class _Emitter:
             else:
                 allowed = sum(1 for end in ends if ends[number] < end < at)
             key = (where, queue)
-            pending[key] = min(allowed, pending.get(key, allowed))
+            known = pending.get(key)
+            pending[key] = allowed if known is None else min(allowed, known)
             stages[key] = min(stage, stages.get(key, stage))
         waits: dict[int, list[tuple[int, Stmt]]] = {}
         for (where, queue), allowed in pending.items():
