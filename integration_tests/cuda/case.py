@@ -24,6 +24,7 @@ class Case:
         dtype: the narrowest type that values pass through, where it is not that of the outputs.
         terms: (trips) → number of terms behind one element.
         start: what outputs hold before the call; kernels that add to them need 0, others get a number nowhere right.
+        arch: the oldest architecture that has its instructions, where sm_80 lacks them.
         quick: whether it is part of the quick run.
     """
 
@@ -34,6 +35,7 @@ class Case:
     dtype: str | None = None
     terms: Callable[[int], int] = lambda trips: 1
     start: float = 77
+    arch: str = "sm_80"
     quick: bool = False
 
     @property

@@ -22,6 +22,7 @@ def product(
     policy: Any = T.GemmWarpPolicy.Square,
     storage: str | None = None,
     odd: int = 0,
+    arch: str = "sm_80",
     quick: bool = False,
 ) -> Case:
     """C = op(A) op(B) by one block; `odd` elements are missing at the end of the last step."""
@@ -68,7 +69,7 @@ def product(
             a, b = rounded(a), rounded(b)
         return [((a.T if transpose_a else a).to(wide) @ (b.T if transpose_b else b).to(wide)).to(out)]
 
-    return Case(make, inputs, meaning, stages, terms=lambda trips: max(step * trips, 1), quick=quick)
+    return Case(make, inputs, meaning, stages, terms=lambda trips: max(step * trips, 1), arch=arch, quick=quick)
 
 
 def rounded(x: torch.Tensor) -> torch.Tensor:
@@ -431,6 +432,9 @@ KERNELS = {
     "gemm_fp32": product(dtype="float32"),
     "gemm_fp64": product(dtype="float64", accumulator="float64"),
     "gemm_int8": product((32, 32, 32), "int8", "int32", transpose_b=True, quick=True),
+    "gemm_int8_rows": product((32, 32, 32), "int8", "int32"),
+    "gemm_fp8_e4m3": product((32, 32, 32), "float8_e4m3fn", transpose_b=True, arch="sm_89"),
+    "gemm_fp8_e5m2": product((32, 32, 32), "float8_e5m2", transpose_b=True, arch="sm_89"),
     "gemm_transposed_a": product(transpose_a=True),
     "gemm_transposed_b": product(transpose_b=True),
     "gemm_transposed_both": product(transpose_a=True, transpose_b=True),

@@ -181,8 +181,9 @@ def of_columns(kind: str, stages: int = 2) -> Case:
     return of_rows(reduced_columns(kind, stages), meaning, stages)
 
 
-def running(axis: int) -> Callable[[], Any]:
-    """Running sums inside each tile."""
+def running(kind: str, axis: int) -> Callable[[], Any]:
+    """Running sums or maxima inside each tile."""
+    scan = getattr(T, f"cum{kind}")
 
     def make() -> Any:
         M = T.dynamic("m")
@@ -193,12 +194,28 @@ def running(axis: int) -> Callable[[], Any]:
                 x = T.alloc_fragment((ROWS, WIDTH), "float32")
                 for r in T.serial(T.ceildiv(M, ROWS)):
                     T.copy(X[r * ROWS, 0], x)
-                    T.cumsum(x, dim=axis)
+                    scan(x, dim=axis)
                     T.copy(x, Y[r * ROWS, 0])
 
         return running
 
     return make
+
+
+def running_backwards() -> Any:
+    """In place in shared memory, from the end of each row."""
+    M = T.dynamic("m")
+
+    @T.prim_func
+    def running(X: T.Tensor((M, WIDTH), "float32"), Y: T.Tensor((M, WIDTH), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            x = T.alloc_shared((ROWS, WIDTH), "float32")
+            for r in T.Pipelined(T.ceildiv(M, ROWS), num_stages=2):
+                T.copy(X[r * ROWS, 0], x)
+                T.cumsum(x, dim=1, reverse=True)
+                T.copy(x, Y[r * ROWS, 0])
+
+    return running
 
 
 KERNELS = {
@@ -215,8 +232,8 @@ KERNELS = {
     "column_max": of_columns("max", 3),
     "column_min": of_columns("min"),
     "column_absmax": of_columns("absmax"),
-    "running_sum_rows": of_rows(running(1), lambda x: x.cumsum(1)),
-    "running_sum_columns": of_rows(
-        running(0), lambda x: x.reshape(-1, ROWS, WIDTH).cumsum(1).reshape(x.shape), quick=False
-    ),
+    "running_sum_rows": of_rows(running("sum", 1), lambda x: x.cumsum(1)),
+    "running_sum_columns": of_rows(running("sum", 0), lambda x: x.reshape(-1, ROWS, WIDTH).cumsum(1).reshape(x.shape)),
+    "running_max_rows": of_rows(running("max", 1), lambda x: x.cummax(1).values),
+    "running_sum_backwards": of_rows(running_backwards, lambda x: x.flip(1).cumsum(1).flip(1), 2),
 }

@@ -356,6 +356,16 @@ def test_a_tile_that_lost_its_bytes_to_another_is_found(hand_written, schedule, 
     assert finding.text == "reads bytes that were last written as second, which shares them"
 
 
+@each_schedule
+def test_updates_of_many_places_are_no_polling_even_where_they_add_nothing(hand_written, schedule, seed):
+    kernel = hand_written("""
+extern "C" __global__ void __launch_bounds__(64) add(int* total) {
+    for (int i = 0; i < 32; ++i) tile::atomic_add(total + i, 0);
+}
+""")
+    assert kernel.run(2, 64, 0, schedule, seed, total=np.zeros(32, "i4")).clean
+
+
 def test_a_loop_without_end_that_touches_no_memory_is_told(hand_written):
     kernel = hand_written("""
 extern "C" __global__ void __launch_bounds__(32) endless(int* B, int n) {
