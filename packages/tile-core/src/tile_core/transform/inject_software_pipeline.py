@@ -257,7 +257,7 @@ class _Emitter:
         for (queue, _), end in zip(ordered, ends):
             commits.setdefault(end, []).append(self.queues[queue].commit())
         pending: dict[tuple[int, str], int] = {}
-        firsts = []
+        firsts: list[tuple[int, int, int, Any, int]] = []
         for number, (queue, (producers, consumers)) in enumerate(ordered):
             first = min(consumers, key=lambda c: (schedule.stages[c], place[c]))
             distance = schedule.stages[first] - schedule.stages[producers[0]]
@@ -272,8 +272,7 @@ class _Emitter:
             else:
                 allowed = sum(1 for end in ends if ends[number] < end < at)
             key = (where, queue)
-            known = pending.get(key)
-            pending[key] = allowed if known is None else min(allowed, known)
+            pending[key] = min(allowed, pending.get(key, allowed))
             stages[key] = min(stage, stages.get(key, stage))
         waits: dict[int, list[tuple[int, Stmt]]] = {}
         for (where, queue), allowed in pending.items():
