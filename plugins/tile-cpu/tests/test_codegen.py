@@ -57,6 +57,11 @@ MATH = (
 )
 
 
+def quickly(kept: tuple[str, ...], names: tuple[str, ...]) -> list:
+    """Parameters, all but `kept` marked slow: each is a compilation."""
+    return [name if name in kept else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def compile_flat(function: PrimFunc, folder: Path):
     context = PassContext(TARGET)
     module = SplitHostDevice().apply(IRModule((function,)), context)
@@ -174,7 +179,7 @@ def values(dtype: DType, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("lanes", [1, 8], ids=["scalar", "vector"])
-@pytest.mark.parametrize("name", [*FLOATS, *INTEGERS])
+@pytest.mark.parametrize("name", quickly(("float32", "int32"), FLOATS + INTEGERS))
 def test_operators_and_conversions_agree_with_the_interpreter(name, lanes, tmp_path):
     dtype = as_dtype(name)
     table = Table(dtype, lanes)
@@ -183,7 +188,7 @@ def test_operators_and_conversions_agree_with_the_interpreter(name, lanes, tmp_p
 
 
 @pytest.mark.parametrize("lanes", [1, 8], ids=["scalar", "vector"])
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("name", quickly(("float32",), FLOATS))
 def test_math_agrees_with_the_interpreter(name, lanes, tmp_path):
     dtype = as_dtype(name)
     table = Table(dtype, lanes)

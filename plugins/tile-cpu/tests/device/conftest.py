@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,15 @@ FLAGS = [
 ]  # fmt: skip
 
 
-def _instruction_sets() -> list[str]:
-    """The machine's own, and on x86 the older ones whose code paths differ: SSE2 and, where it runs, AVX2."""
+def _instruction_sets() -> list[Any]:
+    """The machine's own, and on x86 the older ones whose code paths differ: SSE2 and, where it runs, AVX2 (slow: each
+    compiles every check anew)."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return ["native"]
     cpuinfo = Path("/proc/cpuinfo")
     has_avx2 = cpuinfo.exists() and " avx2 " in cpuinfo.read_text()
-    return ["native", "x86-64"] + (["haswell"] if has_avx2 else [])
+    older = ["x86-64"] + (["haswell"] if has_avx2 else [])
+    return ["native", *(pytest.param(name, marks=pytest.mark.slow) for name in older)]
 
 
 @pytest.fixture(scope="session", params=_instruction_sets())
