@@ -244,6 +244,7 @@ def test_a_second_process_needs_no_compiler(small):
     assert finish(start(small, NO_COMPILER="1")) == "True disk"
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_all_get_it_right(small):
     results = [finish(process) for process in [start(small) for _ in range(4)]]
     assert all(result.startswith("True ") for result in results)
