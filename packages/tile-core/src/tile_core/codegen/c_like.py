@@ -13,7 +13,7 @@ import math
 import re
 
 from ..dtypes import DType
-from ..errors import InternalError
+from ..errors import CompileError, InternalError, declare_codes
 from ..ir import (
     BINARY_OPERATORS,
     AccessPtr,
@@ -39,6 +39,7 @@ from ..ir import (
     KernelLaunch,
     Let,
     Node,
+    PrimFunc,
     Ramp,
     Return,
     Select,
@@ -49,10 +50,13 @@ from ..ir import (
     Unary,
     Var,
     While,
+    walk,
 )
 from ..source import Span
 
 __all__ = ["CPrinter"]
+
+declare_codes({"E-CODEGEN-DTYPE": "an element type that the backend does not compute with"})
 
 _KEYWORDS = frozenset(
     """
@@ -150,6 +154,23 @@ class CPrinter:
         if found is None:
             raise InternalError("E-INTERNAL", f"{type(self).__name__} has no type for {dtype}")
         return found
+
+    def check_types(self, function: PrimFunc, backend: str) -> None:
+        """Raises a CompileError (E-CODEGEN-DTYPE) for the first element type of a function that has no C type."""
+        for node in (*function.params, *walk(function.body)):
+            own = node.allocations if isinstance(node, Block) else (node,)
+            for item in own:
+                dtype = item.dtype.scalar if isinstance(item, (Buffer, Expr)) else None
+                if dtype is None or dtype.name in self.TYPES:
+                    continue
+                named = f"{item.name} is" if isinstance(item, (Buffer, Var)) else "a value is"
+                raise CompileError(
+                    "E-CODEGEN-DTYPE",
+                    f"{function.name}: {named} {dtype}, which the {backend} backend does not compute with",
+                    span=item.span or function.span,
+                    facts=[f"it has: {', '.join(n for n in self.TYPES if n not in ('handle', 'void'))}"],
+                    help="store it as uint8 and convert in the kernel, or use one of these types",
+                )
 
     def vector_type(self, dtype: DType) -> str:
         """The C type of a vector value."""
@@ -380,6 +401,9 @@ class CPrinter:
         )
 
     def print_Attr(self, node: Attr) -> None:
+        if node.key == "address" and node.value is not None:
+            ctype = self.type_name(node.subject.dtype)
+            self.line(f"{ctype}* {self.name(node.subject)} = ({ctype}*)({self.expr(node.value)});", node.span)
         self.stmt(node.body)
 
     def print_Assert(self, node: Assert) -> None:

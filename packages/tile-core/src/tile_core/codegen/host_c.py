@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..dtypes import SCALAR_NAMES, DType
 from ..errors import InternalError
 from ..ir import Bind, Buffer, Call, Evaluate, Expr, IntImm, PrimFunc, Return, StringImm, Var
 from .c_like import CPrinter
@@ -37,7 +38,9 @@ def print_host(function: PrimFunc, launch: Callable[[Any, Call], str], device: s
 
 
 class HostCPrinter(CPrinter):
-    """Prints host functions; one instance prints one function."""
+    """Prints host functions; one instance prints one function. Floats that C does not have are held as fp32."""
+
+    TYPES = {**{name: "float" for name in SCALAR_NAMES if DType(name).is_float}, **CPrinter.TYPES}
 
     def __init__(self, launch: Callable[[Any, Call], str], device: str = "(DLDevice){kDLCPU, 0}") -> None:
         super().__init__()
@@ -157,6 +160,8 @@ class HostCPrinter(CPrinter):
 
     def call_host_arg_scalar(self, node: Call) -> str:
         argument = f"args[{self._int(node.args[0])}]"
+        if node.dtype.is_float and node.dtype.name not in CPrinter.TYPES:
+            return f"tile_odd_float(tile_float(&{argument}))"
         if node.dtype.is_float:
             return f"(({self.type_name(node.dtype)})tile_float(&{argument}))"
         if node.dtype.name == "handle":

@@ -33,6 +33,19 @@ static inline double tile_float(const TVMFFIAny* a) {
   return a->type_index == kTVMFFIFloat ? a->v_float64 : (double)a->v_int64;
 }
 
+/* The fp32 number at or next to x with an odd last bit where x is none itself: rounding it again, to a narrower type, gives what rounding
+ * x gives. */
+__attribute__((unused)) static float tile_odd_float(double x) {
+  float f = (float)x;
+  uint32_t bits;
+  if ((double)f == x || x != x) return f;
+  memcpy(&bits, &f, sizeof bits);
+  if (bits & 1) return f;
+  bits += ((double)f > x) == (x > 0) ? -1 : 1;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
 TILE_COLD int tile_raise(const char* kind, const char* kernel, const char* argument, const char* field,
                          const char* expected, const char* got) {
   char message[1024], payload[1024];

@@ -1,7 +1,8 @@
 """SplitHostDevice: each kernel launch becomes a device function, its place a host launch.
 
 Needs FLAT, leaves SPLIT. A device function takes the global buffers and scalars that its body uses, in the order
-of the user's parameters, then shape variables. The host function keeps the user's parameters.
+of the user's parameters, then shape variables. The host function keeps the user's parameters. A scalar of a float type
+that C does not have (fp16, bf16, fp8, …) is passed as fp32 and converted in the kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 from ..dtypes import DType
 from ..ir import (
     AccessPtr,
+    Attr,
+    Bind,
     Block,
     Buffer,
     BufferLoad,
@@ -24,12 +27,16 @@ from ..ir import (
     StringImm,
     Var,
     Visitor,
+    cast,
     const,
+    seq,
 )
 from ..ir.host import host_call
 from .base import Pass, PassContext, register_pass
 
 __all__ = ["SplitHostDevice", "free_symbols"]
+
+FLOAT32 = DType("float32")
 
 
 @register_pass("SplitHostDevice", needs="FLAT", leaves="SPLIT")
@@ -49,14 +56,29 @@ class _Split(Rewriter):
         super().__init__()
         self.function = function
         self.kernels: list[PrimFunc] = []
+        # Tensors over addresses that are declared around launches, outermost first.
+        self.addresses: list[Attr] = []
+
+    def rewrite_Attr(self, node: Attr) -> Stmt | None:
+        if node.key != "address":
+            return self.rewrite_children(node)
+        self.addresses.append(node)
+        body = self.rewrite(node.body)
+        self.addresses.pop()
+        return body
 
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Evaluate:
+        node = node.with_(body=self._with_addresses(node.body))
         symbols = free_symbols(node)
         order = {_root(p) if isinstance(p, Buffer) else p: i for i, p in enumerate(self.function.params)}
         symbols.sort(key=lambda s: order.get(_root(s) if isinstance(s, Buffer) else s, len(order)))
+        narrow = {s: Var(s.name, FLOAT32, span=s.span) for s in symbols if isinstance(s, Var) and is_narrow(s.dtype)}
+        binds = [Bind(var, cast(passed, var.dtype), span=var.span) for var, passed in narrow.items()]
         count = len(self.kernels)
         name = f"{self.function.name}_kernel" + (f"_{count}" if count else "")
-        kernel = PrimFunc(name, tuple(symbols), node, span=node.span).with_attr("calling_convention", "device")
+        params = tuple(narrow.get(s, s) for s in symbols)
+        launch = node.with_(body=seq(*binds, node.body)) if binds else node
+        kernel = PrimFunc(name, params, launch, span=node.span).with_attr("calling_convention", "device")
         target = self.function.attr("target")
         self.kernels.append(kernel.with_attr("target", target))
         arguments: list[Expr] = []
@@ -65,11 +87,26 @@ class _Split(Rewriter):
                 zero = tuple(const(0, "int32") for _ in symbol.shape)
                 arguments.append(AccessPtr(symbol, zero, const(0, "int32"), "rw"))
             else:
-                arguments.append(symbol)
+                arguments.append(cast(symbol, FLOAT32) if symbol in narrow else symbol)
         grid = [*node.grid, *[const(1, "int32")] * (3 - len(node.grid))]
         threads = [*node.threads, *[const(1, "int32")] * (3 - len(node.threads))]
-        launch = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
-        return Evaluate(launch, span=node.span)
+        call = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
+        return Evaluate(call, span=node.span)
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether a scalar of a type is a float that C does not have; hosts hold it as fp32."""
+    return dtype.is_float and dtype.name not in ("float32", "float64")
+
+
+    def _with_addresses(self, body: Stmt) -> Stmt:
+        """A kernel's body that declares the tensors over addresses which it uses."""
+        used = {_root(n.buffer) for n in walk(body) if isinstance(n, (BufferLoad, BufferStore, AccessPtr))}
+        for attr in reversed(self.addresses):
+            if attr.subject in used:
+                body = attr.with_(body=body)
+                used |= {_root(n.buffer) for n in walk(attr.value) if isinstance(n, BufferLoad)}
+        return body
 
 
 def free_symbols(node: Any) -> list[Any]:
@@ -99,6 +136,8 @@ class _FreeSymbols(Visitor):
                     self.bound.add(item)
         if isinstance(node, (BufferLoad, BufferStore, AccessPtr)):
             self._buffer(node.buffer)
+        if isinstance(node, Attr) and node.key == "address":
+            self.bound.add(node.subject)
         if isinstance(node, Block):
             for buffer in node.allocations:
                 for extent in buffer.shape:

@@ -122,6 +122,7 @@ class CudaKernelPrinter(CppPrinter):
         launch = function.body
         if not isinstance(launch, KernelLaunch):
             raise InternalError("E-INTERNAL", f"device function {function.name} does not start with a launch")
+        self.check_types(function, "CUDA")
         if any(extent > 1 for extent in launch.cluster):
             raise CompileError(
                 "E-CUDA-FEATURE",

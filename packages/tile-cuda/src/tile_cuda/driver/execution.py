@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tile_core.dtypes import DType
 from tile_core.errors import ArgumentError, declare_codes
 from tile_core.ir import PrimFunc
 from tile_core.ir.host import dtype_word
@@ -136,8 +138,10 @@ class HostCall:
 
     def scalar(self, value: Any, dtype: str) -> Any:
         """An argument as a number."""
-        if dtype.startswith("float"):
+        if dtype in ("float32", "float64"):
             return float(value)
+        if DType(dtype).is_float:
+            return _odd_float(float(value))
         return bool(value) if dtype == "bool" else int(value or 0)
 
     def field(self, tensor: Any, name: str, axis: int) -> int:
@@ -206,6 +210,17 @@ class HostCall:
             span=param.span if param is not None else None,
             facts=[f"expected: {expected}", f"got:      {got}"],
         )
+
+
+def _odd_float(value: float) -> float:
+    """The fp32 number at or next to a value with an odd last bit where it is none itself (`tile_odd_float` in C)."""
+    if not math.isfinite(value):
+        return value
+    near = ctypes.c_float(value)
+    bits = ctypes.c_uint32.from_buffer(near)
+    if near.value != value and not bits.value & 1:
+        bits.value += -1 if (near.value > value) == (value > 0) else 1
+    return near.value
 
 
 def _is_tensor(value: Any) -> bool:

@@ -7,15 +7,11 @@ arena. Vectors print as
 
 from __future__ import annotations
 
-from tile_core.codegen import CPrinter
-from tile_core.dtypes import DType
+from tile_core.codegen import CppPrinter, element_count, is_one, is_zero
 from tile_core.errors import InternalError
 from tile_core.ir import (
-    BINARY_OPERATORS,
     AccessPtr,
-    Assert,
     Binary,
-    Bind,
     Block,
     Broadcast,
     Buffer,
@@ -23,18 +19,15 @@ from tile_core.ir import (
     BufferStore,
     Call,
     Cast,
-    Evaluate,
     Expr,
     For,
     IntImm,
     KernelLaunch,
-    Let,
     PrimFunc,
     Ramp,
     Select,
     Shuffle,
     StringImm,
-    Unary,
     walk,
 )
 
@@ -43,23 +36,11 @@ __all__ = ["CpuKernelPrinter"]
 # Buffers up to this many bytes are plain arrays on the stack, which the compiler can keep in registers.
 _STACK_BYTES = 64
 
-# Operators that are functions of tile.h; they take scalars and vectors alike.
-_FUNCTIONS = {
-    "min": "minimum",
-    "max": "maximum",
-    "floordiv": "floordiv",
-    "floormod": "floormod",
-    "truncdiv": "truncdiv",
-    "truncmod": "truncmod",
-    "shl": "shift_left",
-    "shr": "shift_right",
-}
 
-
-class CpuKernelPrinter(CPrinter):
+class CpuKernelPrinter(CppPrinter):
     """Prints one device function."""
 
-    TYPES = {**CPrinter.TYPES, "float16": "tile::fp16", "bfloat16": "tile::bf16"}
+    TYPES = {**CppPrinter.TYPES, "float16": "tile::fp16", "bfloat16": "tile::bf16"}
 
     def function(self, function: PrimFunc) -> str:
         """The function's text: its arena and the kernel, which returns 0 or the runtime's error number."""
@@ -68,6 +49,7 @@ class CpuKernelPrinter(CPrinter):
         launch = function.body
         if not isinstance(launch, KernelLaunch):
             raise InternalError("E-INTERNAL", f"device function {function.name} does not start with a launch")
+        self.check_types(function, "CPU")
         self.arena = self._arena(function)
         parameters = [
             f"{self.type_name(p.dtype)}{'*' if isinstance(p, Buffer) else ''} {self.name(p)}" for p in function.params
@@ -85,7 +67,7 @@ class CpuKernelPrinter(CPrinter):
             self.arena_type = self.fresh(f"{function.name}_arena")
             self.open(f"struct {self.arena_type} {{")
             for buffer in members:
-                size = _elements(buffer)
+                size = element_count(buffer)
                 self.line(f"alignas(64) {self.type_name(buffer.dtype)} {self.name(buffer)}[{size}];", buffer.span)
             self.close("};")
         return set(members)
@@ -105,29 +87,11 @@ class CpuKernelPrinter(CPrinter):
 
     def allocate(self, buffer: Buffer) -> None:
         if buffer not in self.arena:
-            align = " alignas(64)" if _elements(buffer) > 1 else ""
+            align = " alignas(64)" if element_count(buffer) > 1 else ""
             ctype = self.type_name(buffer.dtype)
-            self.line(f"{align.strip() + ' ' if align else ''}{ctype} {self.name(buffer)}[{_elements(buffer)}];")
-
-    # Pointers.
-
-    def pointer(self, buffer: Buffer) -> str:
-        """The address of a buffer's first element; a view prints as a cast of what it views."""
-        if buffer.data is None or buffer in self._names:
-            return self.name(buffer)
-        base = self.pointer(buffer.data)
-        if buffer.offset is not None and not _is_zero(buffer.offset):
-            base = f"({base} + {self.expr(buffer.offset)})"
-        return base if buffer.data.dtype is buffer.dtype else f"(({self.type_name(buffer.dtype)}*){base})"
-
-    def _address(self, buffer: Buffer, index: Expr) -> str:
-        base = self.pointer(buffer)
-        return base if _is_zero(index) else f"{base} + {self.expr(index)}"
+            self.line(f"{align.strip() + ' ' if align else ''}{ctype} {self.name(buffer)}[{element_count(buffer)}];")
 
     # Vectors.
-
-    def vector_type(self, dtype: DType) -> str:
-        return "auto"
 
     def _mask(self, lanes: int, predicate: Expr | None) -> tuple[str, str | None]:
         """The mask object and a further mask expression for a predicate over `lanes`."""
@@ -154,10 +118,10 @@ class CpuKernelPrinter(CPrinter):
         ctype = self.type_name(node.dtype.scalar)
         mask, further = self._mask(node.dtype.lanes, node.predicate)
         tail = f", {further}" if further else ""
-        if isinstance(index, Ramp) and _is_one(index.stride):
-            text = f"tile::load<{ctype}>({mask}, {self._address(node.buffer, index.base)}{tail})"
+        if isinstance(index, Ramp) and is_one(index.stride):
+            text = f"tile::load<{ctype}>({mask}, {self.address(node.buffer, index.base)}{tail})"
         elif isinstance(index, Ramp):
-            address, stride = self._address(node.buffer, index.base), self.expr(index.stride)
+            address, stride = self.address(node.buffer, index.base), self.expr(index.stride)
             text = f"tile::gather<{ctype}>({mask}, {address}, {stride}{tail})"
         else:
             text = f"tile::gather<{ctype}>({mask}, {self.pointer(node.buffer)}, {self.expr(index)}{tail})"
@@ -174,17 +138,14 @@ class CpuKernelPrinter(CPrinter):
             value = f"tile::convert<bool>({value})"
         mask, further = self._mask(lanes, node.predicate)
         tail = f", {further}" if further else ""
-        if isinstance(index, Ramp) and _is_one(index.stride):
-            self.line(f"tile::store({mask}, {self._address(node.buffer, index.base)}, {value}{tail});", node.span)
+        if isinstance(index, Ramp) and is_one(index.stride):
+            self.line(f"tile::store({mask}, {self.address(node.buffer, index.base)}, {value}{tail});", node.span)
         elif isinstance(index, Ramp):
-            address, stride = self._address(node.buffer, index.base), self.expr(index.stride)
+            address, stride = self.address(node.buffer, index.base), self.expr(index.stride)
             self.line(f"tile::scatter({mask}, {address}, {stride}, {value}{tail});", node.span)
         else:
             where = f"{self.pointer(node.buffer)}, {self.expr(index)}"
             self.line(f"tile::scatter({mask}, {where}, {value}{tail});", node.span)
-
-    def expr_AccessPtr(self, node: AccessPtr) -> str:
-        return f"({self._address(node.buffer, node.indices[0])})"
 
     def expr_Ramp(self, node: Ramp) -> str:
         ctype = self.type_name(node.dtype.scalar)
@@ -209,51 +170,19 @@ class CpuKernelPrinter(CPrinter):
         parts = (self.expr(e) for e in (node.condition, node.true_value, node.false_value))
         return f"tile::select({', '.join(parts)})"
 
-    def expr_Let(self, node: Let) -> str:
-        # A lambda keeps the value inside the expression, so that the untaken side of a ternary is not evaluated.
-        ctype = "auto" if node.var.dtype.lanes > 1 else self.type_name(node.var.dtype)
-        value, name = self.expr(node.value), self.name(node.var)
-        return f"[&]({ctype} {name}) {{ return {self.expr(node.body)}; }}({value})"
-
-    def expr_IntImm(self, node: IntImm) -> str:
-        # A literal's suffix names `long long`, which is not int64_t everywhere, and templates see the difference.
-        text = super().expr_IntImm(node)
-        return f"{self.type_name(node.dtype)}({text})" if node.dtype.bits == 64 and node.dtype.is_int else text
-
-    # Operators: the C ones where their meaning is the IR's, else functions of tile.h that take scalars and
-    # vectors alike.
+    # Operators.
 
     def _is_infix(self, node: Binary) -> bool:
-        if node.op in ("shl", "shr") or (node.dtype.lanes > 1 and node.op in ("and", "or")):
-            return False
-        if _one_divisor(node):
-            return False
-        # C computes narrow integers as int; the language wraps after every operation.
-        if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
-            return False
-        return super()._is_infix(node)
+        return not _one_divisor(node) and super()._is_infix(node)
 
     def binary_call(self, node: Binary) -> str:
         if _one_divisor(node):
             assert isinstance(node.b, Broadcast)
             # A scalar on the right lets the header multiply by its reciprocal and correct the remainder.
             return f"({self.expr(node.a)} / {self.expr(node.b.value)})"
-        a, b = self.expr(node.a), self.expr(node.b)
-        if node.op in ("and", "or"):
-            return f"({a} {'&' if node.op == 'and' else '|'} {b})"
         if node.op in ("truncdiv", "truncmod") and node.dtype.lanes == 1 and node.dtype.bits >= 32:
-            return super().binary_call(node)
-        name = _FUNCTIONS.get(node.op)
-        text = f"tile::{name}({a}, {b})" if name else f"({a} {BINARY_OPERATORS[node.op][0]} {b})"
-        if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
-            return f"({self.type_name(node.dtype)}){text}"
-        return text
-
-    def expr_Unary(self, node: Unary) -> str:
-        text = super().expr_Unary(node)
-        if node.dtype.is_int and node.dtype.bits < 32 and node.dtype.lanes == 1:
-            return f"({self.type_name(node.dtype)}){text}"
-        return text
+            return f"({self.expr(node.a)} {'/' if node.op == 'truncdiv' else '%'} {self.expr(node.b)})"
+        return super().binary_call(node)
 
     def expr_Cast(self, node: Cast) -> str:
         value, source, to = self.expr(node.value), node.value.dtype, node.dtype
@@ -262,13 +191,6 @@ class CpuKernelPrinter(CPrinter):
         if source.is_bool and source.lanes > 1:
             value = f"tile::convert<bool>({value})"
         return f"tile::convert<{self.type_name(to.scalar)}>({value})"
-
-    def intrinsic(self, node: Call) -> str:
-        name = node.op.rpartition(".")[2]
-        return f"tile::{name}({', '.join(self.expr(a) for a in node.args)})"
-
-    def call_reinterpret(self, node: Call) -> str:
-        return f"tile::reinterpret<{self.type_name(node.dtype.scalar)}>({self.expr(node.args[0])})"
 
     def call_infinity(self, node: Call) -> str:
         return f"{self.type_name(node.dtype.scalar)}(INFINITY)"
@@ -307,17 +229,6 @@ class CpuKernelPrinter(CPrinter):
 
     # Statements.
 
-    def print_Bind(self, node: Bind) -> None:
-        value = self.expr(node.value)
-        self.line(f"const {self.type_name(node.var.dtype)} {self.name(node.var)} = {value};", node.span)
-
-    def print_Assert(self, node: Assert) -> None:
-        self.line(f"tile::check({self.expr(node.condition)}, {self.expr(StringImm(node.message))});", node.span)
-
-    def print_Evaluate(self, node: Evaluate) -> None:
-        if isinstance(node.value, Call):
-            self.line(f"{self.expr(node.value)};", node.span)
-
     def loop_pragmas(self, node: For) -> list[str]:
         if node.kind != "unroll":
             return super().loop_pragmas(node)
@@ -332,25 +243,8 @@ def _one_divisor(node: Binary) -> bool:
     return node.op == "div" and isinstance(node.b, Broadcast) and node.b.value.dtype.lanes == 1
 
 
-def _elements(buffer: Buffer) -> int:
-    count = 1
-    for extent in buffer.static_shape() or ():
-        count *= extent
-    if buffer.static_shape() is None:
-        raise InternalError("E-INTERNAL", f"block-local buffer {buffer.name} has no constant size", span=buffer.span)
-    return count
-
-
 def _bytes(buffer: Buffer) -> int:
-    return _elements(buffer) * buffer.dtype.bytes
-
-
-def _is_zero(node: Expr) -> bool:
-    return isinstance(node, IntImm) and node.value == 0
-
-
-def _is_one(node: Expr) -> bool:
-    return isinstance(node, IntImm) and node.value == 1
+    return element_count(buffer) * buffer.dtype.bytes
 
 
 def _flag(value: bool) -> str:
@@ -362,6 +256,6 @@ def _tail_count(predicate: Expr) -> Expr | None:
     if not isinstance(predicate, Binary) or predicate.op != "lt":
         return None
     left, right = predicate.a, predicate.b
-    if isinstance(left, Ramp) and _is_zero(left.base) and _is_one(left.stride) and isinstance(right, Broadcast):
+    if isinstance(left, Ramp) and is_zero(left.base) and is_one(left.stride) and isinstance(right, Broadcast):
         return right.value
     return None
