@@ -5,6 +5,7 @@ eager style (`T.const`, `T.empty`, `return`) are
 traced by the runtime's ``jit``. Names of a backend's dialect are reached as ``T.cuda.…`` when the backend is installed.
 """
 
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 from ..frontend import Ref, const, dynamic, empty, macro, prim_func
@@ -12,7 +13,7 @@ from ..frontend.regions import item as _item
 from ..frontend.trace import store as _store
 from ..ir import Buffer as _IRBuffer
 from ..layout import Fragment, Layout
-from .allocate import alloc_fragment, alloc_local, alloc_shared, alloc_var
+from .allocate import alloc_fragment, alloc_global, alloc_local, alloc_shared, alloc_var
 from .annotate import (
     annotate_compile_flags,
     annotate_layout,
@@ -180,6 +181,8 @@ from .values import (
     reinterpret,
 )
 
+from .views import make_tensor, make_tensor_from_addr, reshape, view
+
 # Python's own names for types; last, as they hide Python's in this module.
 bool = boolean
 int = int32
@@ -217,6 +220,7 @@ __all__ = [
     "align_up",
     "all_of",
     "alloc_fragment",
+    "alloc_global",
     "alloc_local",
     "alloc_shared",
     "alloc_var",
@@ -320,6 +324,8 @@ __all__ = [
     "log2",
     "long",
     "macro",
+    "make_tensor",
+    "make_tensor_from_addr",
     "max",
     "max_value",
     "min",
@@ -340,6 +346,7 @@ __all__ = [
     "reduce_min",
     "reduce_sum",
     "reinterpret",
+    "reshape",
     "round",
     "rsqrt",
     "serial",
@@ -367,8 +374,13 @@ __all__ = [
     "unroll",
     "use_swizzle",
     "vectorized",
+    "view",
     "void",
 ]
+
+# The modules that hold the names are none themselves: T.allocate and T.names are not in the language.
+for _module in [n for n, v in globals().items() if isinstance(v, _ModuleType) and n not in __all__ and n[0] != "_"]:
+    del globals()[_module]
 
 
 def __getattr__(name: str) -> _Any:

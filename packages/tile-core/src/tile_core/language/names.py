@@ -9,6 +9,7 @@ from typing import Any
 from ..dtypes import SCALAR_NAMES, DType
 from ..errors import CompileError, PluginError, declare_codes
 from ..plugin import registry
+from .absent import ABSENT
 
 __all__ = ["LanguageNameError", "missing_name"]
 
@@ -27,7 +28,7 @@ def missing_name(name: str, known: Sequence[str]) -> Any:
     Raises:
         LanguageNameError: there is none.
     """
-    if name.startswith("__"):
+    if name.startswith("__") and name.endswith("__"):
         raise AttributeError(f"module 'tile_core.language' has no attribute {name!r}")
     base, mark, lanes = name.rpartition("x")
     if mark and lanes.isdecimal() and int(lanes) in _LANES and base in SCALAR_NAMES:
@@ -38,6 +39,14 @@ def missing_name(name: str, known: Sequence[str]) -> Any:
     found = _from_cuda(name, dialects)
     if found is not None:
         return found
+    if name in ABSENT:
+        belongs, instead = ABSENT[name]
+        raise LanguageNameError(
+            "E-LANGUAGE-NAME",
+            f"T.{name} is not available in this version",
+            facts=[f"it belongs to {belongs}"],
+            help=instead,
+        )
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     same = [k for k in known if k.lower() == name.lower()]
     near = [*same, *(n for n in near if n not in same)]

@@ -1,0 +1,57 @@
+"""Every name of the language works where the page of names says, and every missing one says what to use instead."""
+
+import warnings
+
+import pytest
+
+import tile_core as tile
+import tile_core.language as T
+from integration_tests.agreement.harness import as_tensor
+from tile_core.errors import TileError
+from tile_core.interpreter import interpret
+from tile_core.language.absent import ABSENT
+from tile_core.language.names import LanguageNameError
+from tile_core.testing.compare import assert_close, to_numpy
+from tile_core.testing.passes import random_arguments
+from tools.name_probes import PROBES, probe
+
+TARGETS = {"cpu": "cpu", "cuda": "cuda -arch=sm_80"}
+SIZES = {"n": 50}
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_name_works_where_the_page_says(name):
+    function, where = probe(name), PROBES[name].where
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "interpreter" in where:
+            interpret(function, *random_arguments(function, 0, SIZES))
+        for place, target in TARGETS.items():
+            if place in where:
+                tile.lower(function, target=target)
+            else:
+                with pytest.raises(TileError):
+                    tile.lower(function, target=target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, p in PROBES.items() if {"interpreter", "cpu"} <= set(p.where)])
+def test_a_name_means_on_the_cpu_what_the_interpreter_says(name):
+    function = probe(name)
+    interpreted = random_arguments(function, 0, SIZES)
+    tensors = [as_tensor(a) for a in interpreted]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        interpret(function, *interpreted)
+        tile.compile(function, target="cpu")(*tensors)
+    for param, ours, wanted in zip(function.params, tensors, interpreted):
+        assert_close(to_numpy(ours), wanted, param.dtype.name, reduction=64, scale=4.0, label=f"{name}: {param.name}")
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_missing_name_says_what_it_belongs_to(name):
+    with pytest.raises(LanguageNameError) as caught:
+        getattr(T, name)
+    assert caught.value.code == "E-LANGUAGE-NAME"
+    assert "it belongs to" in str(caught.value)
+    assert caught.value.help

@@ -1,0 +1,274 @@
+"""The smallest use of every name of the language: what the page of names means by "supported".
+
+A probe is a few statements of a kernel; `probe(name)` makes the kernel. `integration_tests/conformance/test_names.py`
+interprets each and compiles it for every target that the probe claims, so the page cannot claim more than that.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, NamedTuple
+
+__all__ = ["EVERYWHERE", "PROBES", "Probe", "probe"]
+
+EVERYWHERE = ("interpreter", "cpu", "cuda")
+
+_HEAD = """
+@T.prim_func
+def probe(
+    A: T.Tensor((64,), "float32"),
+    B: T.Tensor((64,), "float32"),
+    I: T.Tensor((64,), "int32"),
+    J: T.Tensor((64,), "int32"),
+    M: T.Tensor((32, 32), "float32"),
+    N: T.Tensor((32, 32), "float32"),
+    H: T.Tensor((32, 32), "float16"),
+):
+    with T.Kernel(1, threads=32) as bx:
+"""
+
+
+class Probe(NamedTuple):
+    """The use of a name.
+
+    Args:
+        text: statements of a kernel, or a text that defines `probe`.
+        where: what takes it.
+    """
+
+    text: str
+    where: tuple[str, ...] = EVERYWHERE
+
+
+def probe(name: str) -> Any:
+    """The traced kernel that uses a name."""
+    import tile_core.language as T
+    from tile_core.frontend import from_source
+
+    text = textwrap.dedent(PROBES[name].text).strip("\n")
+    if "probe" not in text:
+        text = _HEAD + textwrap.indent(text, " " * 8) + "\n"
+    return from_source(text, {"T": T, "traced": _traced}, name="probe")
+
+
+def _traced(function: Any, *shapes: tuple[int, ...]) -> Any:
+    """What an eager function becomes for float32 tensors of these shapes."""
+    from tile_core.frontend import TensorSpec, jit_function
+
+    eager: Any = jit_function(function)
+    specs = tuple(TensorSpec(shape, "float32") for shape in shapes)
+    return eager.specialise(eager.bind(specs, {})).prim_func
+
+
+def _each(names: str, text: str, where: tuple[str, ...] = EVERYWHERE) -> dict[str, Probe]:
+    """One text for many names; NAME stands for the name."""
+    return {name: Probe(text.replace("NAME", name), where) for name in names.split()}
+
+
+def _elements(names: str, expression: str, out: str = "B") -> dict[str, Probe]:
+    """An expression for every element, over A, M (floats) and I, J (integers)."""
+    return _each(names, f"for i in T.Parallel(32):\n    {out}[i] = {expression}")
+
+
+_TYPE = """
+@T.prim_func
+def probe(A: T.Tensor((64,), T.NAME), B: T.Tensor((64,), T.NAME)):
+    with T.Kernel(1, threads=32) as bx:
+        for i in T.Parallel(64):
+            B[i] = A[i]
+"""
+_CAST = """
+@T.prim_func
+def probe(A: T.Tensor((64,), T.NAME), B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=32) as bx:
+        for i in T.Parallel(64):
+            B[i] = T.cast(A[i], "float32")
+"""
+_REDUCE = """
+tile = T.alloc_fragment((32, 32), "TYPE")
+row = T.alloc_fragment((32,), "TYPE")
+T.clear(tile)
+T.NAME(tile, row, dim=1)
+T.copy(row, OUT[0:32])
+"""
+
+_EAGER = """
+def eager(A):
+    N = T.const("N")
+    A: T.Tensor[[N], T.float32]
+    C = T.empty((N,), T.float32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(32):
+            C[i] = A[i] + 1.0
+    return C
+
+probe = traced(eager, (64,))
+"""
+_DYNAMIC = """
+n = T.NAME("n")
+
+@T.prim_func
+def probe(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32")):
+    with T.Kernel(T.ceildiv(n, 32), threads=32) as bx:
+        for i in T.Parallel(32):
+            B[bx * 32 + i] = A[bx * 32 + i]
+"""
+_ATOMIC = "for i in T.Parallel(32):\n    T.NAME(OUT[i % 4], IN[i])"
+_THREADS = "J[0] = T.NAME()"
+_SCAN = """
+tile = T.alloc_shared((32, 32), "float32")
+T.copy(M, tile)
+T.NAME(tile, dim=1)
+T.copy(tile, N)
+"""
+_EXTERN = """
+T.import_source("static inline float half_of(float x) { return x / 2; }")
+B[0] = T.call_extern("float32", "half_of", A[0])
+"""
+_POINTER = """
+T.import_source("static inline float first_of(const float* x) { return *x; }")
+B[0] = T.call_extern("float32", "first_of", POINTER)
+"""
+_UNARY = (
+    "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf"
+    " sigmoid floor ceil trunc round nearbyint abs fabs"
+)
+
+PROBES: dict[str, Probe] = {
+    # Data types
+    **_each("int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16", _TYPE),
+    **_each("bool half float double int uint short long boolean", _TYPE),
+    **_each("float8_e4m3fn float8_e5m2", _CAST, ("interpreter", "cuda")),
+    "dtype": Probe('B[0] = T.cast(A[0], T.dtype("float32"))'),
+    # Functions, macros, parameters
+    "prim_func": Probe("T.copy(A, B)"),
+    **_each("const empty", _EAGER),
+    "macro": Probe("@T.macro\ndef twice(x):\n    return x + x\n\nB[0] = twice(A[0])"),
+    "Ref": Probe("@T.macro\ndef twice(x: T.Ref):\n    x = x + x\n\ntwice(B[0])"),
+    **_each("dynamic symbolic", _DYNAMIC),
+    "dyn": Probe(_DYNAMIC.replace('T.NAME("n")', "T.dyn['n']")),
+    **_each(
+        "Tensor Buffer",
+        """
+@T.prim_func
+def probe(A: T.NAME((64,), "float32"), B: T.NAME((64,), "float32")):
+    with T.Kernel(1, threads=32) as bx:
+        T.copy(A, B)
+""",
+    ),
+    "StridedTensor": Probe(
+        """
+@T.prim_func
+def probe(A: T.StridedTensor((8, 8), (8, 1), "float32"), B: T.Tensor((8, 8), "float32")):
+    with T.Kernel(1, threads=32) as bx:
+        T.copy(A, B)
+"""
+    ),
+    **_each(
+        "SharedBuffer FragmentBuffer LocalBuffer",
+        """
+@T.macro
+def use(x: T.NAME((32,), "float32")):
+    x[0] = 1.0
+
+tile = T.ALLOC((32,), "float32")
+use(tile)
+""",
+    ),
+    "annotate_compile_flags": Probe('T.annotate_compile_flags("-O3")\nT.copy(A, B)'),
+    "annotate_pass_configs": Probe('T.annotate_pass_configs({"tl.enable_fast_math": True})\nT.copy(A, B)'),
+    # Launch and loops
+    "Kernel": Probe("T.copy(A, B)"),
+    **_each("get_thread_binding get_thread_extent get_block_binding get_block_extent", "J[0] = T.NAME(0)"),
+    **_each("get_thread_bindings get_thread_extents get_block_bindings get_block_extents", "J[0] = T.NAME()[0]"),
+    "Parallel": Probe("for i in T.Parallel(64):\n    B[i] = A[i]"),
+    "Pipelined": Probe(
+        """
+tile = T.alloc_shared((16,), "float32")
+for k in T.Pipelined(4, num_stages=2):
+    T.copy(A[k * 16], tile)
+    T.copy(tile, B[k * 16])
+"""
+    ),
+    **_each("serial Serial unroll Unroll", "for i in T.NAME(4):\n    B[i] = A[i]"),
+    **_each("vectorized Vectorized", "for i in T.NAME(4):\n    B[i] = A[i]"),
+    "grid": Probe("for i, j in T.grid(4, 4):\n    M[i, j] = N[i, j]"),
+    # Allocation
+    **_each("alloc_shared alloc_fragment", 'tile = T.NAME((32, 32), "float32")\nT.copy(M, tile)\nT.copy(tile, N)'),
+    "alloc_local": Probe('x = T.alloc_local((4,), "float32")\nx[0] = A[0]\nB[0] = x[0]'),
+    "alloc_var": Probe('x = T.alloc_var("float32", init=0.0)\nx = x + A[0]\nB[0] = x'),
+    # Copy, products, reductions, scans, fills
+    "copy": Probe("T.copy(A, B)"),
+    **_each(
+        "gemm GemmWarpPolicy",
+        """
+a = T.alloc_shared((32, 32), "float16")
+c = T.alloc_fragment((32, 32), "float32")
+T.copy(H, a)
+T.clear(c)
+T.gemm(a, a, c, transpose_B=True, policy=T.GemmWarpPolicy.Square)
+T.copy(c, N)
+""",
+    ),
+    **_each(
+        "reduce_sum reduce_max reduce_min reduce_absmax reduce_abssum",
+        _REDUCE.replace("TYPE", "float32").replace("OUT", "B"),
+    ),
+    **_each("reduce_bitand reduce_bitor reduce_bitxor", _REDUCE.replace("TYPE", "int32").replace("OUT", "J")),
+    "reduce": Probe(
+        _REDUCE.replace("TYPE", "float32").replace("OUT", "B").replace("T.NAME(tile, row", 'T.reduce(tile, row, "sum"')
+    ),
+    **_each("cumsum cummax", _SCAN),
+    "fill": Probe('tile = T.alloc_fragment((32, 32), "float32")\nT.fill(tile, 2.0)\nT.copy(tile, N)'),
+    "clear": Probe('tile = T.alloc_fragment((32, 32), "float32")\nT.clear(tile)\nT.copy(tile, N)'),
+    # Atomics
+    "atomic_add": Probe(_ATOMIC.replace("NAME", "atomic_add").replace("OUT", "B").replace("IN", "A")),
+    **_each("atomic_max atomic_min", _ATOMIC.replace("OUT", "J").replace("IN", "I")),
+    # Values
+    **_elements(_UNARY, "T.NAME(A[i])"),
+    **_elements("pow fmod atan2 hypot copysign nextafter max min", "T.NAME(A[i], A[i + 32])"),
+    **_elements("fma clamp", "T.NAME(A[i], A[i + 1], A[i + 32])"),
+    "ldexp": Probe("for i in T.Parallel(32):\n    B[i] = T.ldexp(A[i], I[i] % 4)"),
+    **_elements("isnan isinf isfinite", "T.cast(T.NAME(A[i]), T.int32)", "J"),
+    **_elements("popcount clz bitwise_not", "T.NAME(I[i])", "J"),
+    **_elements("truncdiv truncmod floordiv floormod ceildiv cdiv align_up", "T.NAME(I[i], 7)", "J"),
+    **_elements("bitwise_and bitwise_or bitwise_xor", "T.NAME(I[i], I[i + 32])", "J"),
+    **_elements("shift_left shift_right", "T.NAME(I[i], 3)", "J"),
+    **_elements("any_of all_of", "T.cast(T.NAME(I[i] > 1, I[i] < 7), T.int32)", "J"),
+    **_elements("if_then_else Select", "T.NAME(A[i] > 0.0, A[i], 0.0)"),
+    **_elements("infinity max_value min_value", 'T.min(A[i], T.NAME("float32"))'),
+    "cast": Probe('for i, j in T.Parallel(32, 32):\n    H[i, j] = T.cast(M[i, j], "float16")'),
+    "Cast": Probe('for i, j in T.Parallel(32, 32):\n    H[i, j] = T.Cast("float16", M[i, j])'),
+    "reinterpret": Probe('for i in T.Parallel(32):\n    J[i] = T.reinterpret(A[i], "int32")'),
+    "likely": Probe("if T.likely(I[0] > 0):\n    B[0] = 1.0"),
+    "Ramp": Probe("B[T.Ramp(0, 1, 4)] = A[T.Ramp(4, 1, 4)]"),
+    "Broadcast": Probe("B[T.Ramp(0, 1, 4)] = T.Broadcast(A[0], 4)"),
+    # Synchronisation, extern calls
+    "sync_threads": Probe("T.sync_threads()\nT.copy(A, B)"),
+    **_each("call_extern import_source", _EXTERN, ("cpu", "cuda")),
+    "access_ptr": Probe(_POINTER.replace("POINTER", 'T.access_ptr(A[4], "r")'), ("cpu", "cuda")),
+    "address_of": Probe(_POINTER.replace("POINTER", "T.address_of(A[4])"), ("cpu", "cuda")),
+    # Annotations
+    "use_swizzle": Probe("T.use_swizzle(4)\nT.copy(A, B)"),
+    "annotate_layout": Probe(
+        """
+tile = T.alloc_shared((32, 32), "float32")
+T.annotate_layout({tile: T.Layout((32, 32), lambda i, j: i * 32 + j)})
+T.copy(M, tile)
+T.copy(tile, N)
+"""
+    ),
+    "annotate_safe_value": Probe("T.annotate_safe_value({A: 1.0})\nfor i in T.Parallel(32):\n    B[i] = A[i + 40]"),
+    "Fragment": Probe(
+        """
+tile = T.alloc_fragment((32,), "float32")
+T.annotate_layout({tile: T.Fragment((32,), lambda i: (i, 0))})
+T.copy(A[0:32], tile)
+T.copy(tile, B[0:32])
+"""
+    ),
+    "assume": Probe("T.assume(I[0] > 0)\nT.copy(A, B)"),
+}
+for _name, _alloc in (("SharedBuffer", "shared"), ("FragmentBuffer", "fragment"), ("LocalBuffer", "local")):
+    PROBES[_name] = Probe(PROBES[_name].text.replace("ALLOC", f"alloc_{_alloc}"))
+PROBES["Layout"] = PROBES["annotate_layout"]
