@@ -148,8 +148,7 @@ def test_an_execution_backend_without_a_launcher_gets_machine_code_only(flat):
 
     kernel = flat(add_one())
     artifact = Artifact(kernel.target, "add_one", kernel.function, kernel.module, kernel.sources)
-    artifact.notes["files"] = ("kernel.cubin",)
-    assert sorted(TOOLCHAIN.build(artifact)) == ["kernel.cubin", "kernel.ptx"]
+    assert sorted(TOOLCHAIN.for_files(("kernel.cubin",)).build(artifact)) == ["kernel.cubin", "kernel.ptx"]
 
 
 @pytest.mark.layer("nvrtc")

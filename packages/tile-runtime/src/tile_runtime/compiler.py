@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tile_core.api import lower_for
-from tile_core.errors import CacheWarning, TileError, ToolchainError
+from tile_core.errors import CacheWarning, OptionError, PluginError, TileError, TileWarning, ToolchainError
 from tile_core.ir import PrimFunc, TileOpStmt, walk
 from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact, Backend, ExecutionBackend, resolve
@@ -37,6 +37,7 @@ __all__ = ["clear_memory", "compile_kernel", "disk_cache"]
 
 _kernels: MemoryCache[Kernel] = MemoryCache()
 _disks: MemoryCache[DiskCache] = MemoryCache()
+_said: set[tuple[str, str]] = set()  # (execution backend, which one took its place)
 
 
 def compile_kernel(function: PrimFunc, options: CompileOptions) -> Kernel:
@@ -69,7 +70,9 @@ class _Request:
         self.flags = tuple(self.function.attr("compile_flags", ()))
         self.options = Options(dict(self.function.attr("pass_configs", ())))
         self.backend, self.target = _resolved_target(self.function, options)
-        self.execution = _execution_backend(options.execution_backend, self.backend, self.target)
+        wanted = options.execution_backend or settings.execution_backend
+        self.execution = registry.resolve_execution_backend(wanted, self.backend, self.target)
+        self.automatic = wanted == "auto"
 
     def kernel(self) -> Kernel:
         kernel = self._kernel()
@@ -79,17 +82,22 @@ class _Request:
 
     def _kernel(self) -> Kernel:
         if settings.disable_cache:
-            return self._load(self._compiled(), "", "compiled")
+            return self._uncached()
         base = self._base_parts()
         nameless = [module for module, digest in base["code"].items() if digest is None]
         if nameless:
             _warn_nameless(self.function.name, nameless)
-            return self._load(self._compiled(), "", "compiled")
+            return self._uncached()
         identity = self._toolchain_identity()
         if identity is None:
             return self._without_toolchain(base)
         key = cache_key({**base, "toolchain": identity})
         return _kernels.get_or_make(key, lambda: self._from_disk_or_compiled(key, cache_key(base)))
+
+    def _uncached(self) -> Kernel:
+        if self._toolchain_identity() is None:
+            self._turn()
+        return self._load(self._compiled(), "", "compiled")
 
     def _compiled(self) -> Artifact:
         name, times = self.function.name, {}
@@ -97,11 +105,10 @@ class _Request:
             artifact = lower_for(self.function, self.backend, self.target, self.options)
         artifact.notes["seconds"] = times
         artifact.notes["compile_flags"] = self.flags
-        artifact.notes["files"] = self.execution.files
         # An execution backend that loads no file of the toolchain's, such as the emulator, does without it.
         if self.backend.toolchain is not None and self.execution.files:
             with phase(name, "compiling", times, self.verbose):
-                artifact.binaries.update(resolve(self.backend.toolchain).build(artifact))
+                artifact.binaries.update(_toolchain(self.backend, self.execution).build(artifact))
         return artifact
 
     def _from_disk_or_compiled(self, key: str, base: str) -> Kernel:
@@ -137,15 +144,46 @@ class _Request:
         return kernel
 
     def _without_toolchain(self, base: dict[str, Any]) -> Kernel:
-        """Where no compiler is found: what another one built from the same input; else the compiler's absence is the
-        error."""
+        """Where a compiler is missing: what another one built from the same input; else the next execution backend
+        that does without it, if the choice is ours; else the compiler's absence is the error."""
         disk = disk_cache()
         key = disk.recall(cache_key(base))
         if key is not None:
             kernel = _kernels.get(key) or self._from_disk(disk, key)
             if kernel is not None:
                 return _kernels.get_or_make(key, lambda: kernel)
+        if self._turn():
+            return self._kernel()
         return self._load(self._compiled(), "", "compiled")
+
+    def _turn(self) -> bool:
+        """Takes the next execution backend that works with the compilers that there are, where the choice is ours."""
+        names = self.backend.execution_backends
+        for name in names[names.index(self.execution.name) + 1 :] if self.automatic else ():
+            try:
+                other = registry.resolve_execution_backend(name, self.backend, self.target)
+                _toolchain(self.backend, other).identity(self.target)
+            except (PluginError, OptionError, ToolchainError):
+                continue
+            self._say_why(other)
+            self.execution = other
+            return True
+        return False
+
+    def _say_why(self, other: ExecutionBackend) -> None:
+        """Once a process: what is missing, and what it costs."""
+        if (self.execution.name, other.name) in _said:
+            return
+        _said.add((self.execution.name, other.name))
+        try:
+            _toolchain(self.backend, self.execution).identity(self.target)
+        except ToolchainError as missing:
+            warnings.warn(
+                f"{missing.summary}; kernels are called by {other.name} instead of {self.execution.name}, "
+                f"which takes longer a call. For {self.execution.name}: {missing.help}",
+                TileWarning,
+                stacklevel=_level_of_caller(),
+            )
 
     def _load(self, artifact: Artifact, key: str, origin: str) -> Kernel:
         times = artifact.notes.setdefault("seconds", {})
@@ -157,7 +195,7 @@ class _Request:
         if self.backend.toolchain is None or not self.execution.files:
             return "none"
         try:
-            return resolve(self.backend.toolchain).identity(self.target)
+            return _toolchain(self.backend, self.execution).identity(self.target)
         except ToolchainError:
             return None
 
@@ -205,8 +243,11 @@ def _resolved_target(function: PrimFunc, options: CompileOptions) -> tuple[Backe
     return registry.resolve_target(wanted)
 
 
-def _execution_backend(name: str | None, backend: Backend, target: Target) -> ExecutionBackend:
-    return registry.resolve_execution_backend(name or settings.execution_backend, backend, target)
+def _toolchain(backend: Backend, execution: ExecutionBackend) -> Any:
+    """The backend's toolchain, for the files that an execution backend loads if it makes such a difference."""
+    toolchain = resolve(backend.toolchain or "")
+    restrict = getattr(toolchain, "for_files", None)
+    return toolchain if restrict is None else restrict(execution.files)
 
 
 def _warn_nameless(name: str, modules: list[str]) -> None:
@@ -216,6 +257,14 @@ def _warn_nameless(name: str, modules: list[str]) -> None:
         CacheWarning,
         stacklevel=6,
     )
+
+
+def _level_of_caller() -> int:
+    """`stacklevel` of the nearest frame outside Tile, for a warning raised by the function that asks."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _top(frame.f_globals.get("__name__", "")) in ("tile_core", "tile_runtime"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _write_sources(artifact: Artifact, root: Path) -> None:

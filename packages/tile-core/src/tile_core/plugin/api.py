@@ -10,7 +10,7 @@ something that plugins must have changes.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -21,6 +21,7 @@ __all__ = [
     "PLUGIN_API",
     "Artifact",
     "Backend",
+    "BinaryStore",
     "Command",
     "ExecutionBackend",
     "InstrumentSpec",
@@ -28,10 +29,11 @@ __all__ = [
     "PassExtension",
     "Reason",
     "Runtime",
+    "Toolchain",
     "resolve",
 ]
 
-PLUGIN_API = (1, 0)
+PLUGIN_API = (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,46 @@ def resolve(reference: str | Callable[..., Any]) -> Any:
     return found
 
 
+@runtime_checkable
+class BinaryStore(Protocol):
+    """Where a toolchain looks for device binaries before it compiles any, and keeps those that it made.
+
+    `family` separates backends; `parts` is everything that decides the binary: source, architecture, flags, exact
+    version of the compiler. Neither method raises for a disk that fails.
+    """
+
+    def find(self, family: str, parts: Mapping[str, object]) -> dict[str, bytes] | None:
+        """The files that were made from exactly these parts, or None."""
+        ...
+
+    def keep(self, family: str, parts: Mapping[str, object], files: Mapping[str, bytes]) -> None:
+        """Keeps files for `find`."""
+        ...
+
+
+@runtime_checkable
+class Toolchain(Protocol):
+    """What `Backend.toolchain` names. It may have more, which is asked for where present:
+
+    - ``runnable(target) → Ok | Reason``: whether this machine can execute code for the target;
+    - ``resources(artifact) → list of dict``: for each kernel its ``name``, ``registers``, ``spill_bytes``,
+      ``shared_bytes``, ``threads`` as far as they are known;
+    - ``disassemble(artifact) → str``: the machine code as text; raises ToolchainError where the tool is missing.
+    """
+
+    def identity(self, target: Target) -> str:
+        """What must change a cached kernel's key: compilers, versions, flags.
+
+        Raises:
+            ToolchainError: a compiler is missing.
+        """
+        ...
+
+    def build(self, artifact: Artifact) -> dict[str, bytes]:
+        """The binaries of an artifact, by file name."""
+        ...
+
+
 @dataclass(slots=True)
 class Artifact:
     """What compiling one kernel yields.
@@ -73,13 +115,14 @@ class Artifact:
     Args:
         target: resolved target.
         name: symbol of the entry function.
-        params: the user's function in form TILE holds them; kept as that function.
-        host, device: lowered functions.
+        function: the user's function in form TILE.
+        module: the lowered functions, host and device; `function` alone where it came from a cache.
         sources: name → text, such as ``kernel.cpp``.
         binaries: name → bytes or path, filled by the toolchain.
         entry: symbol of the packed host function.
         choices: what `explain()` shows.
         notes: diagnostics, pass timings, accepted but inert options.
+        store: where the toolchain may look for device binaries, or None.
     """
 
     target: Target
@@ -91,6 +134,39 @@ class Artifact:
     entry: str = ""
     choices: list[Any] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
+    store: BinaryStore | None = None
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        """The parameters, tensors as `Buffer` and scalars as `Var`, in the order of the source."""
+        return tuple(self.function.params)
+
+    @property
+    def host(self) -> IRModule:
+        """The lowered functions that check arguments and launch."""
+        return IRModule(tuple(f for f in self.module.functions if f.attr("calling_convention") == "packed"))
+
+    @property
+    def device(self) -> IRModule:
+        """The lowered kernels."""
+        return IRModule(tuple(f for f in self.module.functions if f.attr("calling_convention") == "device"))
+
+    @property
+    def kernel_source(self) -> str | None:
+        """The device source; where host and device share a file, that file."""
+        return self.source("kernel")
+
+    @property
+    def host_source(self) -> str | None:
+        """The host source; where host and device share a file, that file."""
+        return self.source("host")
+
+    def source(self, kind: str) -> str | None:
+        """The sources whose names start with `kind`, else the only one there is, else None."""
+        named = [text for name, text in self.sources.items() if name.startswith(kind)]
+        if named:
+            return "\n".join(named)
+        return next(iter(self.sources.values())) if len(self.sources) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +185,8 @@ class Backend:
         candidates: ``"module:function"``, () → sequence of Candidate for this backend, in order of preference.
         codegen: ``"module:function"``, (IRModule, Target) → dict name → source text.
         toolchain: ``"module:name"`` of an object with ``identity(target) → str`` and ``build(artifact) → dict[str,
-            bytes]``, or None.
+            bytes]``, or None. An object that needs fewer compilers for some files may have ``for_files(files)``, which
+            gives the same for an execution backend that loads these.
         execution_backends: names in order of preference.
         scopes: memory scopes to register.
         emulation: ``"module:function"``, () → the folder with the header that generated source includes when it is
@@ -236,7 +313,12 @@ class InstrumentSpec:
 
 @runtime_checkable
 class Runtime(Protocol):
-    """What `tile_core.api` delegates to."""
+    """What `tile_core.api` delegates to. It may have more, which is asked for where present:
+
+    - ``par_compile(functions, options, num_workers, ignore_error) → list``: a kernel for each function, several at
+      once; with `ignore_error`, None for one that fails;
+    - ``clear_cache()``: forgets what this process compiled, and removes it from the disk.
+    """
 
     name: str
     api: tuple[int, int]

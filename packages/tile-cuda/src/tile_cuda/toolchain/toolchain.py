@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +23,29 @@ LIBRARY = "kernel.so"
 
 
 class CudaToolchain:
-    """Builds artifacts of the CUDA backend."""
+    """Builds artifacts of the CUDA backend.
+
+    Args:
+        launcher: whether the library that launches from C is among what it builds; without it no C compiler is needed.
+    """
+
+    def __init__(self, launcher: bool = True) -> None:
+        self.launcher = launcher
+
+    def for_files(self, files: Iterable[str]) -> CudaToolchain:
+        """The toolchain for an execution backend that loads these files."""
+        return CudaToolchain(LIBRARY in files)
 
     def identity(self, target: Target) -> str:
         """What must change a cached kernel's key: device compiler, host compiler, flags.
 
         The option that chooses nvcc is part of the key by itself.
         """
-        return f"{compiler_version('nvrtc')}; {host_identity()}"
+        host = host_identity() if self.launcher else "no launcher"
+        return f"{compiler_version('nvrtc')}; {host}"
 
     def build(self, artifact: Artifact) -> dict[str, bytes]:
-        """The binaries of an artifact; without a launcher where the execution backend loads none.
+        """The binaries of an artifact.
 
         Raises:
             ToolchainError: a compiler is missing.
@@ -46,7 +58,7 @@ class CudaToolchain:
         arch = architecture(artifact.target).name
         theirs = bool(preludes(artifact.module.functions))
         text, name = artifact.sources["kernel.cu"], artifact.name
-        if LIBRARY not in artifact.notes.get("files", (LIBRARY,)):
+        if not self.launcher:
             code = compile_device(text, arch, compiler, flags, name, theirs)
             return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx}
         with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
