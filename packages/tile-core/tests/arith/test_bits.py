@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tile_core.arith import Prover
+from tile_core.arith import Prover, Simplifier
 from tile_core.dtypes import DType
-from tile_core.ir import Buffer, BufferLoad, Select, Var, as_shape, binary, const
+from tile_core.ir import Buffer, BufferLoad, IntImm, Select, Var, as_shape, binary, const, walk
 
 
 @pytest.fixture
@@ -52,3 +52,13 @@ def test_only_a_lazy_select_lends_its_condition_to_what_is_read_under_it(indices
     outer = Select(binary("ge", thread, 8), guarded, const(1, "int32"), lazy)
     guards = [n for n in (prover.simplify(outer).true_value,) if isinstance(n, Select)]
     assert len(guards) == (0 if lazy else 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_masks_and_shifts_as_wide_as_their_type_stay_in_it(dtype):
+    x = Var("x", DType(dtype))
+    width = x.dtype.bits - (1 if dtype.startswith("i") else 0)
+    for expr in (binary("bitand", x, (1 << width) - 1), binary("shr", x, x.dtype.bits - 1)):
+        found = Simplifier().simplify(expr)
+        numbers = [n for n in walk(found) if isinstance(n, IntImm)]
+        assert all(x.dtype.min_value <= n.value <= x.dtype.max_value for n in numbers), found

@@ -550,14 +550,17 @@ def _rule_shl(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | Non
 
 
 def _rule_shr(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
-    return None if b.terms or not 0 <= b.const < dtype.bits else s.divide(a, 1 << b.const, dtype)
+    if b.terms or not 0 <= b.const < dtype.bits or 1 << b.const > dtype.max_value:
+        # The divisor would not be a value of the type.
+        return None
+    return s.divide(a, 1 << b.const, dtype)
 
 
 def _rule_bitand(s: Simplifier, a: Linear, b: Linear, dtype: DType) -> Linear | None:
     if not a.terms:
         a, b = b, a
     mask = b.const
-    if b.terms or mask < 0 or mask & (mask + 1):
+    if b.terms or mask < 0 or mask & (mask + 1) or mask + 1 > dtype.max_value:
         return None
     return s.modulo(a, mask + 1, dtype)
 

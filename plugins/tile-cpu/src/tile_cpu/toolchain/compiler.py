@@ -32,6 +32,8 @@ _CANDIDATES = ("g++", "c++", "clang++")
 # No -ffast-math: NaN and infinities keep their meaning. -fwrapv: integers wrap, as the language says.
 _FLAGS = (
     "-std=c++17",
+    # T.view shows memory as another type.
+    "-fno-strict-aliasing",
     "-O3",
     "-ffp-contract=fast",
     "-fno-math-errno",
