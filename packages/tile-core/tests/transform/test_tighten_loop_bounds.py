@@ -99,3 +99,16 @@ def test_two_statements_with_one_guard_are_tightened_together(check_pass):
     """
     changed = check_pass(TightenLoopBounds, text, None, sizes=[{"M": 3}, {"M": 17}])
     assert not any(isinstance(n, If) for n in walk(changed.body))
+
+
+def test_a_lower_bound_before_the_loop_begins_with_the_loop(check_pass):
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((96,), T.float32), B: T.Buffer((96,), T.float32)):
+            with T.Kernel(3) as bx:
+                for i in T.serial(64):
+                    if 0 <= bx * 40 - 20 + i and bx * 40 - 20 + i < 96:
+                        B[bx * 40 - 20 + i] = A[bx * 40 - 20 + i] + B[bx * 40 - 20 + i]
+    """
+    changed = check_pass(TightenLoopBounds, text, None)
+    assert not any(isinstance(n, If) for n in walk(changed.body))

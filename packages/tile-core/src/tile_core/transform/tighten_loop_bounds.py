@@ -86,7 +86,8 @@ def _clamp(loop: For) -> tuple[Expr | None, For]:
         elif threshold.trip is loop.extent:
             outer.append(condition)
         elif threshold.rising:
-            low = threshold.trip if is_zero(low) else binary("max", low, threshold.trip)
+            # The threshold of `0 <= base + i` is negative where the base is not: the loop begins at 0 then.
+            low = binary("max", low, threshold.trip)
         else:
             high = binary("min", high, threshold.trip)
     if len(kept) == len(guard):
