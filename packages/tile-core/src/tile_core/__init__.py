@@ -14,7 +14,19 @@ from .__about__ import __version__
 
 if TYPE_CHECKING:
     from . import errors, language
-    from .api import CompiledKernel, JitFunction, compile, jit, lower
+    from .api import (
+        CompiledKernel,
+        JitFunction,
+        clear_cache,
+        compile,
+        disable_cache,
+        enable_cache,
+        is_cache_enabled,
+        jit,
+        lower,
+        par_compile,
+    )
+    from .codegen import register_c_postproc, register_cuda_postproc, register_postproc, unregister_postproc
     from .dtypes import DType
     from .errors import (
         ArgumentError,
@@ -32,10 +44,13 @@ if TYPE_CHECKING:
     )
     from .frontend import from_source
     from .ir import IRModule, PrimFunc
+    from .offers import autotune, op
     from .target import Target
 
 __all__ = [
     "ArgumentError",
+    "AutoTuner",
+    "AutotuneResult",
     "CacheWarning",
     "CompileError",
     "CompiledKernel",
@@ -46,27 +61,60 @@ __all__ = [
     "OptionError",
     "PluginError",
     "PrimFunc",
+    "Profiler",
     "SettingError",
     "Target",
     "TargetError",
+    "TensorSupplyType",
     "TileError",
     "TileWarning",
     "ToolchainError",
     "UserError",
     "__version__",
+    "autotune",
     "cdiv",
+    "clear_cache",
     "compile",
+    "disable_cache",
+    "do_bench",
+    "enable_cache",
     "errors",
     "from_source",
+    "get_autotune_inputs",
+    "is_cache_enabled",
     "jit",
     "language",
     "lower",
     "next_power_of_2",
+    "op",
+    "par_compile",
+    "register_c_postproc",
+    "register_cuda_postproc",
+    "register_postproc",
+    "set_autotune_inputs",
+    "unregister_postproc",
 ]
 
 # name: module that holds it
 _HOMES = {
-    **dict.fromkeys(["CompiledKernel", "JitFunction", "compile", "jit", "lower"], "api"),
+    **dict.fromkeys(
+        [
+            "CompiledKernel",
+            "JitFunction",
+            "clear_cache",
+            "compile",
+            "disable_cache",
+            "enable_cache",
+            "is_cache_enabled",
+            "jit",
+            "lower",
+            "par_compile",
+        ],
+        "api",
+    ),
+    **dict.fromkeys(
+        ["register_c_postproc", "register_cuda_postproc", "register_postproc", "unregister_postproc"], "codegen"
+    ),
     **dict.fromkeys(
         [
             "ArgumentError",
@@ -85,6 +133,20 @@ _HOMES = {
         "errors",
     ),
     **dict.fromkeys(["IRModule", "PrimFunc"], "ir"),
+    **dict.fromkeys(
+        [
+            "AutoTuner",
+            "AutotuneResult",
+            "Profiler",
+            "TensorSupplyType",
+            "autotune",
+            "do_bench",
+            "get_autotune_inputs",
+            "op",
+            "set_autotune_inputs",
+        ],
+        "offers",
+    ),
     "DType": "dtypes",
     "Target": "target",
     "from_source": "frontend",

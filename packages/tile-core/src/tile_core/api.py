@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, overload
 
-from .errors import OptionError, declare_codes
+from .codegen import postprocess
+from .errors import OptionError, PluginError, declare_codes
 from .instrument import PassTimes, ir_dump
 from .ir import Buffer, IRModule, PrimFunc
 from .plugin import registry
@@ -20,11 +21,24 @@ from .target import Target
 from .transform.base import PassContext
 from .transform.options import Options
 
-__all__ = ["CompiledKernel", "JitFunction", "compile", "jit", "lower", "lower_for"]
+__all__ = [
+    "CompiledKernel",
+    "JitFunction",
+    "clear_cache",
+    "compile",
+    "disable_cache",
+    "enable_cache",
+    "is_cache_enabled",
+    "jit",
+    "lower",
+    "lower_for",
+    "par_compile",
+]
 
 declare_codes(
     {
         "E-LOWER-FUNCTION": "lower or compile was given something that is not a traced function",
+        "E-RUNTIME-LACKS": "the installed runtime is older than what was asked of it",
         "E-OUT-IDX": "out_idx names a parameter that cannot be returned",
     }
 )
@@ -197,6 +211,63 @@ def compile(
     return registry.runtime().compile(_traced(function, "compile"), options)
 
 
+def par_compile(
+    functions: Iterable[PrimFunc],
+    *,
+    out_idx: OutIdx | None = None,
+    target: TargetLike | None = None,
+    execution_backend: str | None = None,
+    pass_configs: Mapping[Any, Any] | None = None,
+    compile_flags: str | Sequence[str] | None = None,
+    verbose: bool | None = None,
+    num_workers: int | None = None,
+    ignore_error: bool = False,
+) -> list[Any]:
+    """A kernel for each of the traced functions, several compiled at once; arguments as for `compile`.
+
+    Args:
+        functions: what `T.prim_func` gives, in any number.
+        num_workers: how many at once; one for each core if not given.
+        ignore_error: give None for a function that cannot be compiled, instead of raising the first error.
+
+    Raises:
+        UserError: what is wrong with a function, the options, the target or the machine.
+    """
+    options = _options(
+        out_idx=out_idx,
+        target=target,
+        execution_backend=execution_backend,
+        pass_configs=pass_configs,
+        compile_flags=compile_flags,
+        verbose=verbose,
+    )
+    traced = [_traced(function, "par_compile") for function in functions]
+    return _offered("par_compile")(traced, options, num_workers, ignore_error)
+
+
+def disable_cache() -> None:
+    """From now on this process compiles every kernel anew; before ``TILE_DISABLE_CACHE``."""
+    settings.hold(disable_cache=True)
+
+
+def enable_cache() -> None:
+    """From now on this process uses the kernel caches; before ``TILE_DISABLE_CACHE``."""
+    settings.hold(disable_cache=False)
+
+
+def is_cache_enabled() -> bool:
+    """Whether compiled kernels are kept and found again."""
+    return not settings.disable_cache
+
+
+def clear_cache() -> None:
+    """Forgets the kernels of this process, and removes those of this version and machine from ``TILE_CACHE_DIR``.
+
+    Kernels that are held somewhere stay usable; device binaries are kept, other machines may be reading them.
+    """
+    _offered("clear_cache")()
+
+
 def lower(
     function: PrimFunc,
     target: TargetLike | None = None,
@@ -232,7 +303,8 @@ def lower_for(
 ) -> Artifact:
     """`lower` with everything resolved; what runtimes call. Instruments of plugins and ``TILE_DUMP_IR_DIR`` count too.
 
-    The artifact's notes hold: pass_seconds (by name of the pass), solver_queries, diagnostics, inert_options.
+    The artifact's notes hold: pass_seconds (by name of the pass), solver_queries, diagnostics, inert_options, pipelines
+    (lines for `explain`), reports (what passes found out, by subject; not kept on disk).
     """
     times = PassTimes()
     dump = ir_dump(function)
@@ -240,14 +312,14 @@ def lower_for(
     context = PassContext(target, options, watching, backend)
     pipeline = registry.pipeline(backend, target, options)
     module = pipeline.run(IRModule((function,)), context)
-    sources = resolve(backend.codegen)(module, target)
+    sources = postprocess(resolve(backend.codegen)(module, target), target)
     read = {key for pass_ in pipeline.passes for key in pass_.option_keys}
     return Artifact(
         target=target,
         name=function.name,
         function=function,
         module=module,
-        sources=dict(sources),
+        sources=sources,
         entry=function.name,
         choices=list(context.choices),
         notes={
@@ -255,8 +327,24 @@ def lower_for(
             "solver_queries": context.solver_queries,
             "diagnostics": list(context.diagnostics),
             "inert_options": sorted(set(options.given) - read),
+            "pipelines": [line for report in context.reports.get("pipelines", ()) for line in report.lines()],
+            "reports": context.reports,
         },
     )
+
+
+def _offered(name: str) -> Callable[..., Any]:
+    """A function that runtimes may have."""
+    runtime = registry.runtime()
+    found = getattr(runtime, name, None)
+    if found is None:
+        raise PluginError(
+            "E-RUNTIME-LACKS",
+            f"the runtime {runtime.name} has no {name}",
+            facts=[f"it was built for version {'.'.join(map(str, runtime.api))} of the plugin API"],
+            help="install a newer release of it",
+        )
+    return found
 
 
 def _options(**given: Any) -> dict[str, Any]:

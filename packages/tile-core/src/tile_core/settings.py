@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast, overload
@@ -70,6 +70,8 @@ class Setting(Generic[T]):
         for override in reversed(instance._overrides):
             if self.attribute in override:
                 return override[self.attribute]
+        if self.attribute in instance._held:
+            return instance._held[self.attribute]
         for name in (self.name, *self.fallbacks):
             text = os.environ.get(name, "").strip()
             if text:
@@ -128,6 +130,10 @@ def _optional_path(text: str) -> Path | None:
     return _path(text)
 
 
+def _folders(text: str) -> tuple[Path, ...]:
+    return tuple(_path(part) for part in text.split(os.pathsep) if part.strip())
+
+
 def _word(text: str) -> str:
     return text
 
@@ -177,6 +183,13 @@ class Settings:
     )
     disable_cache = Setting(
         "TILE_DISABLE_CACHE", _flag, False, _FLAG, "compile every kernel anew, on disk and in memory"
+    )
+    cache_shared_dir = Setting(
+        "TILE_CACHE_SHARED_DIR",
+        _folders,
+        (),
+        f"folders, separated by {os.pathsep!r}",
+        "caches that are only read, below the one that is written",
     )
     num_threads = Setting(
         "TILE_NUM_THREADS",
@@ -241,21 +254,38 @@ class Settings:
 
     def __init__(self) -> None:
         self._overrides: list[dict[str, Any]] = []
+        self._held: dict[str, Any] = {}
 
     @contextmanager
     def scope(self, **values: Any) -> Iterator[None]:
         """Holds the given attributes at the given values inside a `with` block, before environment and defaults."""
-        for attribute in values:
-            if not isinstance(getattr(type(self), attribute, None), Setting):
-                raise AttributeError(
-                    f"there is no setting {attribute!r}{_close(attribute, [s.attribute for s in self.all()])}"
-                )
+        self._require(values)
         self._overrides.append(values)
         try:
             yield
         finally:
             # by identity: another thread may have opened its scope meanwhile
             self._overrides[:] = [override for override in self._overrides if override is not values]
+
+    def hold(self, **values: Any) -> None:
+        """Holds the given attributes at the given values from now on, before environment and defaults; a `scope` comes
+        first."""
+        self._require(values)
+        self._held.update(values)
+
+    def held(self) -> dict[str, Any]:
+        """What `hold` and the open scopes say, for a process that must see the same."""
+        held = dict(self._held)
+        for override in self._overrides:
+            held.update(override)
+        return held
+
+    def _require(self, values: Iterable[str]) -> None:
+        for attribute in values:
+            if not isinstance(getattr(type(self), attribute, None), Setting):
+                raise AttributeError(
+                    f"there is no setting {attribute!r}{_close(attribute, [s.attribute for s in self.all()])}"
+                )
 
     @classmethod
     def all(cls) -> tuple[Setting[Any], ...]:

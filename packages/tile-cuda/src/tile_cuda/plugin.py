@@ -5,7 +5,7 @@ from tile_core.plugin import Backend, ExecutionBackend
 __all__ = ["BACKEND", "NVRTC"]
 
 # What this was built for, not what the installed core has.
-_API = (1, 0)
+_API = (1, 1)
 
 BACKEND = Backend(
     name="cuda",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tile_core.api import lower_for
+from tile_core.codegen import postproc_key
 from tile_core.errors import CacheWarning, OptionError, PluginError, TileError, TileWarning, ToolchainError
 from tile_core.ir import PrimFunc, TileOpStmt, walk
 from tile_core.plugin import registry
@@ -26,33 +27,53 @@ from tile_core.target import Target
 from tile_core.transform.options import Options
 
 from .__about__ import __version__
-from .cache import DiskCache, MemoryCache, cache_key, code_digest
+from .cache import BinaryStore, DiskCache, Layers, MemoryCache, cache_key, code_digest
 from .cache.artifact import artifact_files, artifact_from_entry
 from .diagnostics import phase, say
 from .kernel import Kernel
 from .options import CompileOptions
 from .signature import normalize_out_idx
 
-__all__ = ["clear_memory", "compile_kernel", "disk_cache"]
+__all__ = ["Request", "binary_store", "clear_memory", "compile_kernel", "disk_cache"]
 
 _kernels: MemoryCache[Kernel] = MemoryCache()
-_disks: MemoryCache[DiskCache] = MemoryCache()
+_disks: MemoryCache[Layers] = MemoryCache()
+_stores: MemoryCache[BinaryStore] = MemoryCache()
+Build = Callable[["Request"], Artifact]
 _said: set[tuple[str, str]] = set()  # (execution backend, which one took its place)
 
 
-def compile_kernel(function: PrimFunc, options: CompileOptions) -> Kernel:
+def compile_kernel(function: PrimFunc, options: CompileOptions, build: Build | None = None) -> Kernel:
     """The kernel for `function`; made at most once a key in this process.
+
+    Args:
+        function: traced.
+        options: see `CompileOptions`.
+        build: lowers and compiles in place of this thread, such as in another process.
 
     Raises:
         UserError: what is wrong with the function, the options, the target or the machine.
     """
-    return _Request(function, options).kernel()
+    return Request(function, options, build).kernel()
 
 
-def disk_cache() -> DiskCache:
-    """The disk cache at ``TILE_CACHE_DIR``, as it is set now."""
-    root = settings.cache_dir
-    return _disks.get_or_make(root, lambda: DiskCache(root, __version__))
+def disk_cache() -> Layers:
+    """The disk cache at ``TILE_CACHE_DIR`` with the layers below it, as they are set now."""
+    roots = (settings.cache_dir, *settings.cache_shared_dir)
+
+    def make() -> Layers:
+        first, *below = roots
+        return Layers(DiskCache(first, __version__), [DiskCache(root, __version__, read_only=True) for root in below])
+
+    return _disks.get_or_make(roots, make)
+
+
+def binary_store() -> BinaryStore | None:
+    """The store of device binaries in the same folders; None where caches are disabled."""
+    if settings.disable_cache:
+        return None
+    roots = (settings.cache_dir, *settings.cache_shared_dir)
+    return _stores.get_or_make(roots, lambda: BinaryStore(roots, __version__))
 
 
 def clear_memory() -> None:
@@ -60,10 +81,11 @@ def clear_memory() -> None:
     _kernels.clear()
 
 
-class _Request:
+class Request:
     """One compile with everything resolved."""
 
-    def __init__(self, function: PrimFunc, options: CompileOptions) -> None:
+    def __init__(self, function: PrimFunc, options: CompileOptions, build: Build | None = None) -> None:
+        self.build = build
         self.verbose = settings.verbose if options.verbose is None else options.verbose
         self.debug_root_path = options.debug_root_path
         self.function = _with_attributes(function, options)
@@ -85,6 +107,8 @@ class _Request:
             return self._uncached()
         base = self._base_parts()
         nameless = [module for module, digest in base["code"].items() if digest is None]
+        if base["postprocessing"] is None:
+            nameless.append("a postprocessing function")
         if nameless:
             _warn_nameless(self.function.name, nameless)
             return self._uncached()
@@ -97,14 +121,20 @@ class _Request:
     def _uncached(self) -> Kernel:
         if self._toolchain_identity() is None:
             self._turn()
-        return self._load(self._compiled(), "", "compiled")
+        return self._load(self.artifact(), "", "compiled")
 
-    def _compiled(self) -> Artifact:
+    def artifact(self) -> Artifact:
+        """Lowered and compiled, here or where `build` does it."""
+        return self.compiled() if self.build is None else self.build(self)
+
+    def compiled(self) -> Artifact:
+        """Lowered and compiled in this thread."""
         name, times = self.function.name, {}
         with phase(name, "lowering", times, self.verbose):
             artifact = lower_for(self.function, self.backend, self.target, self.options)
         artifact.notes["seconds"] = times
         artifact.notes["compile_flags"] = self.flags
+        artifact.store = binary_store()
         # An execution backend that loads no file of the toolchain's, such as the emulator, does without it.
         if self.backend.toolchain is not None and self.execution.files:
             with phase(name, "compiling", times, self.verbose):
@@ -117,7 +147,7 @@ class _Request:
         kernel = self._from_disk(disk, key) if settings.dump_ir_dir is None else None
         if kernel is not None:
             return kernel
-        artifact = self._compiled()
+        artifact = self.artifact()
         entry = disk.publish(key, artifact_files(artifact))
         if entry is not None:
             disk.remember(base, key)
@@ -128,7 +158,7 @@ class _Request:
             say(f"{self.function.name}: compiled for {self.target} as {key[:16]}…")
         return self._load(artifact, key, "compiled")
 
-    def _from_disk(self, disk: DiskCache, key: str) -> Kernel | None:
+    def _from_disk(self, disk: Layers, key: str) -> Kernel | None:
         entry = disk.load(key)
         if entry is None or not set(self.execution.files) <= set(entry.files):
             return None
@@ -154,7 +184,7 @@ class _Request:
                 return _kernels.get_or_make(key, lambda: kernel)
         if self._turn():
             return self._kernel()
-        return self._load(self._compiled(), "", "compiled")
+        return self._load(self.artifact(), "", "compiled")
 
     def _turn(self) -> bool:
         """Takes the next execution backend that works with the compilers that there are, where the choice is ours."""
@@ -191,6 +221,10 @@ class _Request:
             entry: Callable[..., Any] = resolve(self.execution.build)(artifact)
         return Kernel(artifact, entry, self.execution.name, key, origin)
 
+    def base_key(self) -> str:
+        """The cache key without the compilers: the same in every process that sees the same code."""
+        return cache_key(self._base_parts())
+
     def _toolchain_identity(self) -> str | None:
         if self.backend.toolchain is None or not self.execution.files:
             return "none"
@@ -208,6 +242,7 @@ class _Request:
             "options": {key: _plain(value) for key, value in self.options.given.items()},
             "compile_flags": list(self.flags),
             "machine": f"{sys.platform}-{platform.machine().lower()}",
+            "postprocessing": postproc_key(self.target.kind),
             "code": {module: code_digest(module) for module in self._contributors()},
         }
 

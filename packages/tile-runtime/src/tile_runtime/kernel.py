@@ -143,10 +143,11 @@ class Kernel:
         )
 
     def explain(self) -> str:
-        """What the compiler chose for every tile operation, what it declined and why, and which options had no effect
-        here."""
+        """What the compiler chose for every tile operation, what it declined and why, what became of pipelined loops
+        (stages, versions of buffers with the lines that cause them), and which options had no effect here."""
         lines = [f"{self.name} for {self.target} through {self.execution_backend}"]
         lines += [choice_text(choice) for choice in self.artifact.choices] or ["no tile operation had a choice"]
+        lines += [str(line) for line in self.artifact.notes.get("pipelines") or ()]
         inert = self.artifact.notes.get("inert_options") or ()
         if inert:
             lines.append(f"options without effect here: {', '.join(map(str, inert))}")

@@ -4,6 +4,14 @@ from .c_like import CPrinter
 from .cpp_like import CppPrinter, element_count, is_one, is_zero
 from .host_c import HostCPrinter, abi_prelude, print_host
 from .host_python import HostPythonPrinter, print_host_python
+from .postprocess import (
+    postproc_key,
+    postprocess,
+    register_c_postproc,
+    register_cuda_postproc,
+    register_postproc,
+    unregister_postproc,
+)
 
 __all__ = [
     "CPrinter",
@@ -14,6 +22,12 @@ __all__ = [
     "element_count",
     "is_one",
     "is_zero",
+    "postproc_key",
+    "postprocess",
     "print_host",
     "print_host_python",
+    "register_c_postproc",
+    "register_cuda_postproc",
+    "register_postproc",
+    "unregister_postproc",
 ]

@@ -44,6 +44,10 @@ class MemoryScope:
         if self.level not in LEVELS:
             raise ValueError(f"scope {self.name}: level {self.level!r} is not one of {', '.join(LEVELS)}")
 
+    def __reduce__(self) -> tuple[Callable[[str], MemoryScope], tuple[str]]:
+        # By name: a process that compiles for another one has it registered too.
+        return find_scope, (self.name,)
+
 
 _scopes: dict[str, MemoryScope] = {}
 

@@ -7,6 +7,7 @@ from .api import (
     PLUGIN_API,
     Artifact,
     Backend,
+    BinaryStore,
     Command,
     ExecutionBackend,
     InstrumentSpec,
@@ -14,6 +15,7 @@ from .api import (
     PassExtension,
     Reason,
     Runtime,
+    Toolchain,
     resolve,
 )
 
@@ -21,6 +23,7 @@ __all__ = [
     "PLUGIN_API",
     "Artifact",
     "Backend",
+    "BinaryStore",
     "Command",
     "ExecutionBackend",
     "InstrumentSpec",
@@ -28,5 +31,6 @@ __all__ = [
     "PassExtension",
     "Reason",
     "Runtime",
+    "Toolchain",
     "resolve",
 ]

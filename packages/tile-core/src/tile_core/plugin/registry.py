@@ -80,6 +80,7 @@ class Registry:
         disabled: Iterable[str] | None = None,
     ) -> None:
         self._entry_points = entry_points or _installed
+        self.installed = entry_points is None  # so that another process finds the same
         self._choices = choices
         self._disabled = None if disabled is None else tuple(disabled)
         self._records: list[Record] | None = None

@@ -10,18 +10,19 @@ The traced function is not among them: whoever looks an entry up has it already 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tile_core.plugin.api import Artifact
 from tile_core.target import Target
 
 from ..kernel import choice_text
-from .disk import Entry
+from .entry import Entry
 
-__all__ = ["artifact_files", "artifact_from_entry"]
+__all__ = ["artifact_files", "artifact_from_entry", "artifact_from_files"]
 
 DESCRIPTION = "kernel.json"
-KEPT_NOTES = ("diagnostics", "inert_options", "pass_seconds", "solver_queries")
+KEPT_NOTES = ("diagnostics", "inert_options", "pass_seconds", "pipelines", "solver_queries")
 
 
 def artifact_files(artifact: Artifact) -> dict[str, bytes]:
@@ -48,16 +49,25 @@ def artifact_from_entry(entry: Entry, function: Any, target: Target) -> Artifact
     Raises:
         ValueError, KeyError: the entry is whole and yet not an artifact (another format).
     """
+    return _artifact(function, target, entry.read, entry.files.__getitem__)
+
+
+def artifact_from_files(files: Mapping[str, bytes], function: Any, target: Target) -> Artifact:
+    """The artifact whose `artifact_files` are given; its binaries are bytes."""
+    return _artifact(function, target, files.__getitem__, files.__getitem__)
+
+
+def _artifact(function: Any, target: Target, read: Callable[[str], bytes], binary: Callable[[str], Any]) -> Artifact:
     from tile_core.ir import IRModule
 
-    description = json.loads(entry.read(DESCRIPTION))
+    description = json.loads(read(DESCRIPTION))
     return Artifact(
         target=target,
         name=description["name"],
         function=function,
         module=IRModule((function,)),
-        sources={name: entry.read(name).decode() for name in description["sources"]},
-        binaries={name: entry.files[name] for name in description["binaries"]},  # type: ignore[misc]
+        sources={name: read(name).decode() for name in description["sources"]},
+        binaries={name: binary(name) for name in description["binaries"]},
         entry=description["entry"],
         choices=list(description["choices"]),
         notes=dict(description["notes"]),

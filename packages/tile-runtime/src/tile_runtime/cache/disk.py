@@ -9,15 +9,14 @@ Writing: all files into a staging folder, each flushed to the device, the manife
 rename. Another process sees the whole entry or none; who comes second finds the name taken and drops its own copy.
 Reading: every file is compared with the manifest. A damaged entry is renamed away (compared once more there, so
 that a good one published meanwhile is put back), told once and compiled anew. A root that cannot be read or written
-costs the cache, never the compile: that too is told once.
+costs the cache, never the compile: that too is told once. Nothing is loaded from a folder into which another user could
+have put it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import json
 import os
 import platform
 import secrets
@@ -31,27 +30,23 @@ from pathlib import Path
 
 from tile_core.errors import CacheWarning
 
+from .entry import (
+    Damaged,
+    Entry,
+    check_names,
+    distrust,
+    exists,
+    flush_folder,
+    is_whole,
+    make_folder,
+    sweep,
+    verified,
+    write_entry,
+)
+
 __all__ = ["DiskCache", "Entry"]
 
-MANIFEST = "manifest.json"
-MANIFEST_FORMAT = 1
-STALE_SECONDS = 3600.0
-"""A staging folder older than this belongs to a process that died while writing."""
-
-
-class Entry:
-    """A verified entry: `files` maps names to paths inside its folder."""
-
-    __slots__ = ("files", "folder", "key")
-
-    def __init__(self, key: str, folder: Path, names: tuple[str, ...]) -> None:
-        self.key = key
-        self.folder = folder
-        self.files = {name: folder / name for name in names}
-
-    def read(self, name: str) -> bytes:
-        """The contents of one file."""
-        return self.files[name].read_bytes()
+DAY = 86400.0
 
 
 class DiskCache:
@@ -60,10 +55,13 @@ class DiskCache:
     Args:
         root: the cache folder; made when first written.
         version: separates releases; only a label, the key decides what is the same.
+        read_only: never written, repaired or swept: a layer that others fill. It may belong to another user, who is
+            trusted because the folder was named.
     """
 
-    def __init__(self, root: Path, version: str) -> None:
+    def __init__(self, root: Path, version: str, read_only: bool = False) -> None:
         self.root = root
+        self.read_only = read_only
         self.namespace = root / version / f"{sys.platform}-{platform.machine().lower()}"
         self.kernels = self.namespace / "kernels"
         self.staging = self.namespace / ".staging"
@@ -71,39 +69,61 @@ class DiskCache:
         self._lock = threading.Lock()
         self._told: set[str] = set()
         self._swept = False
+        self._refused: str | None = None
+        self._checked = False
 
     def load(self, key: str) -> Entry | None:
         """The entry under `key` after every file was checked; None where there is none, or it was damaged (then it
         is removed).
         """
         folder = self.kernels / key
+        if self._untrusted():
+            return None
         try:
-            names = _verified(folder, key)
+            names = verified(folder, key)
         except FileNotFoundError:
-            if not _exists(folder):
+            if not exists(folder):
                 return None
             self._remove_damaged(key, "a file is missing")
             return None
-        except _Damaged as damage:
+        except Damaged as damage:
             self._remove_damaged(key, str(damage))
             return None
         except OSError as error:
             self._tell_unusable(error)
             return None
+        self._note_use(folder)
         return Entry(key, folder, names)
+
+    def check(self, key: str) -> str | None:
+        """What is wrong with the entry under `key`, or None; nothing is changed."""
+        try:
+            verified(self.kernels / key, key)
+        except Damaged as damage:
+            return str(damage)
+        except FileNotFoundError:
+            return "a file is missing"
+        except OSError as error:
+            return str(error.strerror or error)
+        return None
 
     def publish(self, key: str, files: Mapping[str, bytes]) -> Entry | None:
         """Makes `files` the entry under `key` and returns it, or the one that another process published first.
 
         None where the folder cannot be written (read-only, full, …): the caller keeps working with what it has.
         """
-        _check_names(files)
+        check_names(files)
         staged: Path | None = None
+        if self.read_only:
+            return None
         try:
+            make_folder(self.kernels)
+            self._checked = False
+            if self._untrusted():
+                return None
             self._sweep()
             staged = self._new_staging()
-            _write_entry(staged, key, files)
-            self.kernels.mkdir(parents=True, exist_ok=True)
+            write_entry(staged, key, files)
             self._move_into_place(staged, key)
         except OSError as error:
             self._tell_unusable(error)
@@ -116,10 +136,12 @@ class DiskCache:
     def remember(self, name: str, key: str) -> None:
         """Notes that the entry under `key` serves `name` as well. A hint: whether it is written or lost changes no
         result."""
+        if self.read_only or self._untrusted():
+            return
         note = self.hints / name
         temporary = self.hints / f".{os.getpid()}-{secrets.token_hex(6)}"
         try:
-            self.hints.mkdir(parents=True, exist_ok=True)
+            make_folder(self.hints)
             temporary.write_text(key)
             os.replace(temporary, note)
         except OSError:
@@ -128,6 +150,8 @@ class DiskCache:
 
     def recall(self, name: str) -> str | None:
         """The key that was last noted for `name`, or None."""
+        if self._untrusted():
+            return None
         try:
             key = (self.hints / name).read_text(encoding="ascii").strip()
         except (OSError, ValueError):
@@ -153,20 +177,24 @@ class DiskCache:
             try:
                 os.rename(staged, final)
             except OSError as error:
-                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES, errno.ENOTDIR) or not _exists(
-                    final
-                ):
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.EACCES, errno.ENOTDIR) or not exists(final):
                     raise
                 # Someone published first. Keep theirs, unless it is damaged: then it goes and ours is tried once more.
                 if self.load(key) is not None:
                     return
-                if _exists(final):
+                if exists(final):
                     raise
             else:
-                _flush_folder(self.kernels)
+                flush_folder(self.kernels)
                 return
 
     def _remove_damaged(self, key: str, reason: str) -> None:
+        if self.read_only:
+            self._tell(
+                f"damaged:{key}",
+                f"cache entry {key[:16]}… of the shared layer {self.root} is damaged ({reason}) and passed over",
+            )
+            return
         moved = self._take_away(key)
         if moved is None:
             self._tell(
@@ -175,7 +203,7 @@ class DiskCache:
                 "the kernel is compiled anew in each process",
             )
             return
-        if _is_whole(moved, key) and self._put_back(moved, key):
+        if is_whole(moved, key) and self._put_back(moved, key):
             return  # what we took away was a good entry, published after we looked
         shutil.rmtree(moved, ignore_errors=True)
         self._tell(
@@ -189,8 +217,10 @@ class DiskCache:
             shutil.rmtree(moved, ignore_errors=True)
 
     def _take_away(self, key: str) -> Path | None:
+        if self.read_only:
+            return None
         try:
-            self.staging.mkdir(parents=True, exist_ok=True)
+            make_folder(self.staging)
             moved = self.staging / f"{os.getpid()}-{secrets.token_hex(6)}"
             os.rename(self.kernels / key, moved)
         except OSError:
@@ -205,7 +235,7 @@ class DiskCache:
         return True
 
     def _new_staging(self) -> Path:
-        self.staging.mkdir(parents=True, exist_ok=True)
+        make_folder(self.staging)
         staged = self.staging / f"{os.getpid()}-{secrets.token_hex(6)}"
         staged.mkdir()
         return staged
@@ -216,20 +246,37 @@ class DiskCache:
             if self._swept:
                 return
             self._swept = True
-        oldest = time.time() - STALE_SECONDS
-        for folder in self._listed(self.staging):
-            try:
-                stale = folder.stat().st_mtime < oldest
-            except OSError:
-                continue
-            if stale:
-                shutil.rmtree(folder, ignore_errors=True)
+        sweep(self.staging)
 
     def _listed(self, folder: Path) -> list[Path]:
         try:
             return list(folder.iterdir())
         except OSError:
             return []
+
+    def _untrusted(self) -> bool:
+        """Whether another user could have put into the folder what is found there; told once."""
+        if not self._checked:
+            version = self.namespace.parent
+            self._refused = distrust((self.root, version, self.namespace, self.kernels), self.read_only)
+            self._checked = self._refused is not None or exists(self.kernels)
+        if self._refused is None:
+            return False
+        self._tell(
+            "untrusted",
+            f"nothing is loaded from the kernel cache {self.root}: {self._refused}, so another user could have put "
+            "code there. Make it yours alone (chown, chmod go-w), or set TILE_CACHE_DIR to another folder; a folder "
+            "that others fill for you is named in TILE_CACHE_SHARED_DIR",
+        )
+        return True
+
+    def _note_use(self, folder: Path) -> None:
+        """The folder's time says when it was last used, to the day: what `tile cache prune` goes by."""
+        if self.read_only:
+            return
+        with contextlib.suppress(OSError):
+            if time.time() - os.stat(folder).st_mtime > DAY:
+                os.utime(folder)
 
     def _tell_unusable(self, error: OSError) -> None:
         # by kind of failure, not by key: one full disk is one message
@@ -246,87 +293,3 @@ class DiskCache:
                 return
             self._told.add(once)
         warnings.warn(CacheWarning(message), stacklevel=4)
-
-
-class _Damaged(Exception):
-    """An entry that does not fit its manifest; the text says how."""
-
-
-def _check_names(files: Mapping[str, bytes]) -> None:
-    for name in files:
-        if name == MANIFEST or name != os.path.basename(name) or name in ("", ".", ".."):
-            raise ValueError(f"{name!r} cannot name a file of a cache entry")
-
-
-def _write_entry(folder: Path, key: str, files: Mapping[str, bytes]) -> None:
-    rows = {}
-    for name in sorted(files):
-        _write_file(folder / name, files[name])
-        rows[name] = {"size": len(files[name]), "sha256": hashlib.sha256(files[name]).hexdigest()}
-    manifest = {"format": MANIFEST_FORMAT, "key": key, "files": rows}
-    _write_file(folder / MANIFEST, json.dumps(manifest, sort_keys=True, indent=1).encode())
-    _flush_folder(folder)
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Makes the folder's own list of names durable. Systems that cannot open a folder (Windows) order renames
-    themselves.
-    """
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _verified(folder: Path, key: str) -> tuple[str, ...]:
-    """The names of the entry's files after comparing each with the manifest.
-
-    Raises:
-        FileNotFoundError: no such entry, or a file is missing.
-        _Damaged: something differs from the manifest.
-    """
-    text = (folder / MANIFEST).read_bytes()
-    try:
-        manifest = json.loads(text)
-        rows = {str(name): (int(row["size"]), str(row["sha256"])) for name, row in manifest["files"].items()}
-        if manifest["format"] != MANIFEST_FORMAT or manifest["key"] != key:
-            raise _Damaged("its manifest belongs to something else")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _Damaged("its manifest cannot be read") from None
-    for name, (size, digest) in rows.items():
-        content = (folder / name).read_bytes()
-        if len(content) != size:
-            raise _Damaged(f"{name} has {len(content)} bytes, not {size}")
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise _Damaged(f"the checksum of {name} differs")
-    return tuple(rows)
-
-
-def _is_whole(folder: Path, key: str) -> bool:
-    try:
-        _verified(folder, key)
-    except (OSError, _Damaged):
-        return False
-    return True
-
-
-def _exists(path: Path) -> bool:
-    try:
-        os.lstat(path)
-    except OSError:
-        return False
-    return True

@@ -1,0 +1,290 @@
+"""Many kernels compiled at once: threads that ask the caches, processes that lower and compile.
+
+Lowering is Python and a thread would wait for its turn, so it is done by worker processes (`worker`), which import no
+torch. A worker gets a traced function and resolved options and gives back the files of a cache entry; keys, caches and
+loading stay here, in one thread for each worker, so that all is as for a kernel compiled alone.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TextIO
+
+from tile_core.errors import InternalError, OptionError, TileError, declare_codes
+from tile_core.ir import PrimFunc
+from tile_core.plugin import registry
+from tile_core.plugin.api import Artifact
+from tile_core.settings import settings
+
+from .cache.artifact import artifact_from_files
+from .compiler import Request, compile_kernel
+from .kernel import Kernel
+from .options import CompileOptions
+
+__all__ = ["Progress", "WorkerPool", "compile_all", "worker_count"]
+
+declare_codes(
+    {
+        "E-WORKERS": "num_workers is not a whole number above 0",
+        "E-WORKER-DIED": "a process that compiled a kernel ended before it was done",
+    }
+)
+
+
+def compile_all(
+    functions: Sequence[PrimFunc],
+    options: CompileOptions,
+    num_workers: int | None = None,
+    ignore_error: bool = False,
+    pool: WorkerPool | None = None,
+) -> list[Kernel | None]:
+    """A kernel for each function, in their order; see `tile_core.par_compile`.
+
+    Args:
+        functions: traced.
+        options: for all of them.
+        num_workers: how many at once.
+        ignore_error: None for a function that fails instead of raising.
+        pool: workers to use again; made for this call if not given.
+    """
+    return compile_each([(function, options) for function in functions], num_workers, ignore_error, pool)
+
+
+def compile_each(
+    jobs: Sequence[tuple[PrimFunc, CompileOptions]],
+    num_workers: int | None = None,
+    ignore_error: bool = False,
+    pool: WorkerPool | None = None,
+) -> list[Kernel | None]:
+    """`compile_all` with options for each function."""
+    count = worker_count(num_workers, len(jobs))
+    verbose = any(settings.verbose if options.verbose is None else options.verbose for _, options in jobs)
+    progress = Progress(len(jobs), wanted=verbose or sys.stderr.isatty())
+    if count <= 1 and pool is None:
+        return [_finished(lambda job=job: compile_kernel(*job), ignore_error, progress) for job in jobs]
+    own = pool is None
+    pool = pool or WorkerPool(count)
+    threads = ThreadPoolExecutor(pool.count, thread_name_prefix="tile-compile")
+    try:
+        futures: list[Future[Kernel | None]] = [
+            threads.submit(_finished, lambda job=job: compile_kernel(*job, pool.build), ignore_error, progress)
+            for job in jobs
+        ]
+        return [future.result() for future in futures]
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+        progress.end()
+        if own:
+            pool.close()
+
+
+def worker_count(wanted: int | None, jobs: int) -> int:
+    """How many workers to start: as wanted, else one for each core that this process may use; no more than jobs.
+
+    Raises:
+        OptionError: a number below 1.
+    """
+    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
+        raise OptionError(
+            "E-WORKERS", f"num_workers={wanted!r}", facts=("allowed: a whole number, 1 or more, or None",)
+        )
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(0, min(wanted or cores, jobs))
+
+
+class WorkerPool:
+    """Processes that lower and compile, started when first needed. A context manager; safe for threads."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        self._workers: list[_Worker] = []
+        for _ in range(count):
+            worker = _Worker()
+            self._workers.append(worker)
+            self._idle.put(worker)
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def build(self, request: Request) -> Artifact:
+        """The artifact of a request, made by a worker; here where it cannot be sent to one.
+
+        Raises:
+            TileError: what the worker found wrong.
+        """
+        job = _job(request)
+        if job is None:
+            return request.compiled()
+        worker = self._idle.get()
+        try:
+            reply = worker.ask(job, request.function.name)
+        finally:
+            self._idle.put(worker)
+        state, content = pickle.loads(reply)
+        if state == "error":
+            raise content
+        if state == "strange":  # its registry or code is another one than ours
+            return request.compiled()
+        files, notes = content
+        artifact = artifact_from_files(files, request.function, request.target)
+        artifact.notes.update(notes)
+        return artifact
+
+    def close(self) -> None:
+        """Ends the workers."""
+        for worker in self._workers:
+            worker.end()
+
+
+class _Worker:
+    """One process and its pipes; restarted when it died."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, job: bytes, name: str) -> bytes:
+        process = self.process
+        if process is None or process.poll() is not None:
+            process = self.process = _start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            send(process.stdin, job)
+            return receive(process.stdout)
+        except (OSError, EOFError):
+            code = process.wait()
+            raise InternalError(
+                "E-WORKER-DIED",
+                f"the process that compiled {name} ended with exit code {code}",
+                help="compile it alone with tile.compile to see where; please report it",
+            ) from None
+
+    def end(self) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class Progress:
+    """A bar on standard error: how many of `total` are done, and since when.
+
+    Args:
+        total: how many there will be.
+        wanted: whether to print anything.
+        what: the verb.
+        file: standard error if not given.
+    """
+
+    WIDTH = 24
+
+    def __init__(self, total: int, wanted: bool, what: str = "compiled", file: TextIO | None = None) -> None:
+        self.total, self.what = total, what
+        self.done = self.failed = 0
+        self._file = (file or sys.stderr) if wanted and total > 1 else None
+        self._start = time.perf_counter()
+        self._lock = threading.Lock()
+        self._show()
+
+    def step(self, failed: bool = False) -> None:
+        """One more is done."""
+        with self._lock:
+            self.done += 1
+            self.failed += failed
+            self._show()
+
+    def end(self) -> None:
+        """Leaves the bar as it is and goes to the next line."""
+        if self._file is not None:
+            print(file=self._file, flush=True)
+            self._file = None
+
+    def _show(self) -> None:
+        if self._file is None:
+            return
+        filled = self.WIDTH * self.done // self.total
+        failed = f", {self.failed} failed" if self.failed else ""
+        seconds = time.perf_counter() - self._start
+        bar = "#" * filled + "." * (self.WIDTH - filled)
+        text = f"\r{self.what} {self.done}/{self.total} [{bar}] {seconds:.1f} s{failed}"
+        print(text, end="", file=self._file, flush=True)
+
+
+def send(pipe: Any, message: bytes) -> None:
+    """Writes a message with its length before it."""
+    pipe.write(struct.pack("<Q", len(message)))
+    pipe.write(message)
+    pipe.flush()
+
+
+def receive(pipe: Any) -> bytes:
+    """Reads what `send` wrote.
+
+    Raises:
+        EOFError: the other side is gone.
+    """
+    (length,) = struct.unpack("<Q", _exactly(pipe, 8))
+    return _exactly(pipe, length)
+
+
+def _exactly(pipe: Any, length: int) -> bytes:
+    content = pipe.read(length)
+    if len(content) < length:
+        raise EOFError
+    return content
+
+
+def _job(request: Request) -> bytes | None:
+    """What a worker is sent; None where something of it has no meaning in another process."""
+    if settings.dump_ir_dir is not None or not registry.current().installed:
+        return None
+    try:
+        return pickle.dumps(
+            {
+                "target": (request.target.kind, dict(request.target.attrs)),
+                "execution_backend": request.execution.name,
+                "function": pickle.dumps(request.function),
+                "settings": settings.held(),
+                "base": request.base_key(),
+            }
+        )
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+
+
+def _start() -> subprocess.Popen[bytes]:
+    paths: Iterable[str] = (str(Path(path or ".").absolute()) for path in sys.path)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    words = [sys.executable, "-m", "tile_runtime.worker"]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+
+def _finished(make: Callable[[], Kernel], ignore_error: bool, progress: Progress) -> Kernel | None:
+    failed = True
+    try:
+        kernel = make()
+        failed = False
+        return kernel
+    except TileError:
+        if not ignore_error:
+            raise
+        return None
+    finally:
+        progress.step(failed)
