@@ -141,3 +141,30 @@ def test_a_grid_beyond_the_limits_names_the_configuration():
         DriverModule(b"").launch("k", (1, 70000), (32,), 64, [], 0, 0)
     assert caught.value.facts[0] == "configuration: grid (1, 70000, 1), threads (32, 1, 1), 64 bytes of shared memory"
     DriverModule(b"").launch("k", (0,), (32,), 0, [], 0, 0)
+
+
+def test_code_for_another_architecture_is_said_with_both(monkeypatch):
+    from tile_cuda.driver import module
+
+    class Newer:
+        """A device of compute capability 9.0 whose driver takes nothing."""
+
+        def cuDeviceGetAttribute(self, value, attribute, handle):
+            value._obj.value = {75: 9, 76: 0}[attribute]
+            return 0
+
+        def cuModuleLoadData(self, loaded, image):
+            return 209
+
+        def __getattr__(self, name):
+            return lambda *args: 0
+
+    monkeypatch.setattr(module, "_driver", Newer)
+    monkeypatch.setattr(module, "_context", lambda device: None)
+    monkeypatch.setattr(module, "_said", lambda status: f"result {status}")
+    with pytest.raises(ToolchainError) as caught:
+        DriverModule(b"code", b"", "sm_80").launch("k", (1,), (32,), 0, [], 1, 0)
+    assert caught.value.code == "E-LAUNCH" and caught.value.summary == "k: loading the machine code failed"
+    facts = ("configuration: code for sm_80 on device 1 of compute capability 9.0", "the driver says: result 209")
+    assert tuple(caught.value.facts) == facts
+    assert caught.value.help == 'compile for target "cuda", which is the device, or update the driver'

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 import tile_core as tile
+import tile_core.language as T
+from tile_core.errors import CompileError
 from tile_cuda.testing import tiles
 
 
@@ -77,3 +79,48 @@ def test_one_barrier_a_step_of_a_pipelined_gemm():
 def test_elementwise_kernels_use_vectors():
     source = tile.lower(tiles.elementwise(1024, 1024, 32, 64), target="cuda -arch=sm_80").sources["kernel.cu"]
     assert "tile::load<fp16, 8>" in source
+
+
+@pytest.mark.parametrize(
+    ("arch", "stages", "advice"),
+    [
+        ("sm_75", 5, "take 98304 bytes away; 3 less in num_stages fits: 65536 bytes with 2 instead of 5 versions of "),
+        ("sm_86", 4, "take 29696 bytes away; 1 less in num_stages fits: 98304 bytes with 3 instead of 4 versions of "),
+        ("sm_80", 5, None),
+    ],
+)
+def test_too_much_shared_memory_names_the_tiles_and_what_would_fit(arch, stages, advice):
+    @T.prim_func
+    def main(
+        A: T.Tensor((128, 1024), "float16"), B: T.Tensor((1024, 128), "float16"), C: T.Tensor((128, 128), "float32")
+    ):
+        with T.Kernel(1, threads=128):
+            a, b = T.alloc_shared((128, 64), "float16"), T.alloc_shared((64, 128), "float16")
+            c = T.alloc_fragment((128, 128), "float32")
+            T.clear(c)
+            for k in T.Pipelined(16, num_stages=stages):
+                T.copy(A[0, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                T.gemm(a, b, c)
+            T.copy(c, C)
+
+    if advice is None:
+        tile.lower(main, target=f"cuda -arch={arch}")
+        return
+    with pytest.raises(CompileError) as caught:
+        tile.lower(main, target=f"cuda -arch={arch}")
+    assert caught.value.code == "E-SHARED-MEMORY" and caught.value.help == advice + "a, b"
+    assert caught.value.facts[0].startswith(f"a: float16[{stages * 8192}], {stages * 16384} bytes at ")
+
+
+def test_tiles_that_no_number_of_stages_makes_fit():
+    @T.prim_func
+    def main(A: T.Tensor((128, 512), "float32"), B: T.Tensor((128, 512), "float32")):
+        with T.Kernel(1, threads=128):
+            a = T.alloc_shared((128, 512), "float32")
+            T.copy(A, a)
+            T.copy(a, B)
+
+    with pytest.raises(CompileError) as caught:
+        tile.lower(main, target="cuda -arch=sm_80")
+    assert caught.value.code == "E-SHARED-MEMORY" and "make tiles smaller" in caught.value.help

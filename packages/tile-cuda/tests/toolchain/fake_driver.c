@@ -19,7 +19,7 @@ static void* current;
 
 int cuInit(unsigned flags) { note("init", 0, 0); return has("no_device") ? 100 : 0; }
 int cuDeviceGet(int* handle, int device) { *handle = device; return 0; }
-int cuDeviceGetAttribute(int* value, int attribute, int device) { *value = attribute == 97 ? 99 * 1024 : 0; return 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) { *value = attribute == 97 ? 99 * 1024 : attribute == 75 ? 7 : 5; return 0; }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
   note("retain %lld", device, 0);
   *context = (void*)(long long)(0x100 + device);

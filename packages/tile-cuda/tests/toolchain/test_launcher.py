@@ -84,8 +84,9 @@ def test_a_newer_device_compiles_the_text(outcomes):
     [
         (
             "newer ptx",
-            "add_one_kernel: loading the machine code: expected success, got CUDA_ERROR_UNSUPPORTED_PTX_VERSION "
-            "(as the test wants it)",
+            "add_one_kernel: loading the machine code: expected success with code for sm_80 on device 0 of compute "
+            'capability 7.5; compile for target "cuda", which is the device, or update the driver, got '
+            "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (as the test wants it)",
         ),
         (
             "little shared memory",
@@ -108,3 +109,4 @@ def test_what_the_driver_refuses_is_said_with_kernel_and_configuration(name, tex
 def test_a_machine_without_a_driver_is_told_what_to_install(library):
     found = run(library, library.parent, {"plain": ("", [0])}, with_driver=False)["plain"]
     assert "expected libcuda.so.1 of an NVIDIA driver, got none: install the NVIDIA driver" in found["error"]
+    assert 'execution_backend="emulate"' in found["error"]

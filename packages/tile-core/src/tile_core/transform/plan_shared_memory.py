@@ -5,14 +5,18 @@ a loop and touched inside lives through the whole loop. Offsets are chosen best 
 leave (linear scan, longest first at equal starts). Sharing bytes makes new dependences, so ThreadSync runs after this
 pass and works on byte ranges.
 
-What was placed where is a report (`context.reports["shared_memory"]`); a kernel that needs more than the target has is
-an error with the table of tiles and what would fit.
+What was placed where is a report (`context.reports["shared_memory"]`, a `SharedMemoryReport` for each kernel); a kernel
+that needs more than the target has is an error with the table of tiles, and the number of stages or the smaller tile
+with which it would fit.
+
+``tl.enable_aggressive_shared_memory_merge`` tries the tiles in several orders and keeps the smallest arena; compiling
+takes longer, and which tiles share bytes (and so where threads must meet) may be another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..dtypes import DType
@@ -32,10 +36,12 @@ from ..ir import (
     as_shape,
     const,
 )
+from ..source import Span
 from ..target import Target
 from .base import Pass, PassContext, register_pass
+from .pipeline_schedule import Versioned
 
-__all__ = ["Placement", "PlanSharedMemory", "place"]
+__all__ = ["Placement", "PlanSharedMemory", "SharedMemoryReport", "place"]
 
 declare_codes({"E-SHARED-MEMORY": "a kernel needs more shared memory than the target has"})
 
@@ -44,7 +50,8 @@ _ALIGNMENT = 16  # bytes: ldmatrix rows, cp.async and vector accesses of 16 byte
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a tile lies: bytes [offset, offset + size) of the arena, in use from statement `first` to `last`."""
+    """Where a tile lies: bytes [offset, offset + size) of the arena, in use from statement `first` to `last`, which
+    stand at `spans`."""
 
     buffer: Buffer
     size: int
@@ -52,9 +59,40 @@ class Placement:
     first: int
     last: int
     offset: int = 0
+    spans: tuple[Span | None, Span | None] = (None, None)
+
+    def meets(self, other: Placement) -> bool:
+        """Whether both are in use at some time."""
+        return self.first <= other.last and other.first <= self.last
 
 
-@register_pass("PlanSharedMemory", needs="FLAT", leaves="same", options=("tl.disable_shared_memory_reuse",))
+@dataclass(frozen=True)
+class SharedMemoryReport:
+    """The arena of one kernel.
+
+    Args:
+        function: the kernel's.
+        placed: its tiles.
+        total: bytes of the arena.
+        alone: bytes that the tiles would take without sharing.
+        limit: bytes that a block can have on the target; None where nobody says.
+        versions: name of a tile → how many versions of what it holds lie in it.
+    """
+
+    function: str
+    placed: tuple[Placement, ...]
+    total: int
+    alone: int
+    limit: int | None = None
+    versions: tuple[tuple[str, int], ...] = ()
+
+
+@register_pass(
+    "PlanSharedMemory",
+    needs="FLAT",
+    leaves="same",
+    options=("tl.disable_shared_memory_reuse", "tl.enable_aggressive_shared_memory_merge"),
+)
 class PlanSharedMemory(Pass):
     """Args: capacity: (target) → bytes of shared memory that a block can have."""
 
@@ -64,12 +102,16 @@ class PlanSharedMemory(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
         reuse = not context.options["tl.disable_shared_memory_reuse"]
         limit = self.capacity(context.target) if self.capacity else None
-        return _Plan(function, context, reuse, limit).rewrite(function)
+        orders = _ORDERS if context.options["tl.enable_aggressive_shared_memory_merge"] else _ORDERS[:1]
+        return _Plan(function, context, reuse, limit, orders).rewrite(function)
 
 
 class _Plan(Rewriter):
-    def __init__(self, function: PrimFunc, context: PassContext, reuse: bool, limit: int | None) -> None:
+    def __init__(
+        self, function: PrimFunc, context: PassContext, reuse: bool, limit: int | None, orders: Sequence[_Order]
+    ) -> None:
         super().__init__()
+        self.orders = orders
         self.function = function
         self.context = context
         self.reuse = reuse
@@ -79,16 +121,74 @@ class _Plan(Rewriter):
         tiles = live_ranges(node.body)
         if not tiles:
             return node
-        placed, total = place(tiles, self.reuse)
-        self.context.reports.setdefault("shared_memory", []).append((self.function.name, placed, total))
+        placed, total = place(tiles, self.reuse, self.orders)
+        alone = place(tiles, reuse=False)[1]
+        versions = self._versions(tiles)
+        self.context.reports.setdefault("shared_memory", []).append(
+            SharedMemoryReport(self.function.name, tuple(placed), total, alone, self.limit, tuple(versions.items()))
+        )
         if self.limit is not None and total > self.limit:
-            raise _too_large(node, placed, total, self.limit)
+            raise _too_large(node, placed, total, self.limit, self._what_fits(tiles, versions, self.limit))
         arena = Buffer("arena", as_shape((total,)), DType("uint8"), "shared", align=128, span=node.span)
         for tile in placed:
             view = tile.buffer.with_(data=arena, offset=const(tile.offset, "int32"))
             self.buffers[tile.buffer] = view
         body = self.rewrite(node.body)
         return node.with_(body=Block((arena,), body, span=node.span))
+
+    def _smaller(self, tiles: list[Placement]) -> str:
+        """The fix: how many stages less would fit, or that no number of stages does."""
+        # Names and lines: passes since have made new buffers of them.
+        found = self.context.reports.get("versions", ())
+        counts = {(v.buffer.name, v.buffer.span): v.count for v in found}
+        versions = [counts.get((t.buffer.name, t.buffer.span), 1) for t in tiles]
+        most, total = max(versions), 0
+        names = ", ".join(t.buffer.name for t, count in zip(tiles, versions) if count > 1)
+        for count in range(most - 1, 0, -1):
+            fewer = [replace(t, size=t.size // v * min(v, count)) for t, v in zip(tiles, versions)]
+            total = place(fewer, self.reuse)[1]
+            if total <= (self.limit or 0):
+                less = f"{most - count} less in num_stages" if most - count > 1 else "1 less in num_stages"
+                return f"{less} fits: {total} bytes with {count} instead of {most} versions of {names}"
+        if most > 1:
+            return f"make tiles smaller: with one version of {names} the kernel would still need {total} bytes"
+        return "make tiles smaller, or let tiles that are not in use at once follow each other in the kernel"
+
+    def _versions(self, tiles: list[Placement]) -> dict[str, int]:
+        """Name of a tile → versions that a pipelined loop gave it."""
+        made: list[Versioned] = self.context.reports.get("versions", [])
+        counts = {v.buffer.name: v.count for v in made}
+        return {t.buffer.name: counts[t.buffer.name] for t in tiles if t.size % counts.get(t.buffer.name, 1) == 0}            if counts else {}
+
+    def _what_fits(self, tiles: list[Placement], versions: dict[str, int], limit: int) -> str:
+        """A change that brings the arena under the limit."""
+
+        def total(size: Callable[[Placement], int]) -> int:
+            return place([replace(t, size=size(t)) for t in tiles], self.reuse, self.orders)[1]
+
+        for depth in range(max(versions.values(), default=1) - 1, 0, -1):
+
+            def shallower(tile: Placement, depth: int = depth) -> int:
+                count = versions.get(tile.buffer.name, 1)
+                return tile.size // count * min(count, depth)
+
+            needed = total(shallower)
+            if needed <= limit:
+                names = ", ".join(name for name, count in versions.items() if count > depth)
+                return (
+                    f"num_stages={depth} fits, with {needed} bytes (versions of {names}: {depth}); or make the tiles "
+                    "smaller"
+                )
+        for share in (2, 4, 8):
+            for tile in sorted(tiles, key=lambda t: -t.size):
+                needed = total(lambda t, tile=tile: t.size // share if t is tile else t.size)
+                if needed <= limit:
+                    return f"{tile.buffer.name} with 1/{share} of its elements fits, with {needed} bytes"
+        for share in (2, 4, 8, 16, 32):
+            needed = total(lambda t: -(-t.size // share))
+            if needed <= limit:
+                return f"all tiles with 1/{share} of their elements fit, with {needed} bytes"
+        return "no tile of the kernel fits at a 32nd of its size"
 
     def rewrite_Block(self, node: Block) -> Stmt | None:
         kept = tuple(b for b in node.allocations if b not in self.buffers)
@@ -103,7 +203,9 @@ def live_ranges(body: Stmt) -> list[Placement]:
     sizes: dict[Buffer, int] = {}
     declared_in: dict[Buffer, int] = {}
     ranges: dict[Buffer, list[int]] = {}
+    spans: dict[Buffer, list[Span | None]] = {}
     clock = 0
+    here: Span | None = None
 
     def touch(buffer: Buffer, loops: list[list[int]]) -> None:
         while buffer.data is not None:
@@ -112,13 +214,14 @@ def live_ranges(body: Stmt) -> list[Placement]:
             return
         span = ranges.setdefault(buffer, [clock, clock])
         span[1] = clock
+        spans.setdefault(buffer, [here, here])[1] = here
         # Loops between the declaration and the access: the value may be needed in the next iteration.
         for loop in loops[declared_in[buffer] :]:
             span[0] = min(span[0], loop[0])
             loop.append(id(buffer))
 
     def visit(node: Any, loops: list[list[int]]) -> None:
-        nonlocal clock
+        nonlocal clock, here
         if isinstance(node, Block):
             for buffer in node.allocations:
                 if buffer.scope == "shared" and buffer.data is None:
@@ -126,6 +229,7 @@ def live_ranges(body: Stmt) -> list[Placement]:
                     declared_in[buffer] = len(loops)
         if isinstance(node, Stmt):
             clock += 1
+            here = node.span or here
         if isinstance(node, (BufferLoad, BufferStore, AccessPtr)):
             touch(node.buffer, loops)
         inner = loops
@@ -141,18 +245,41 @@ def live_ranges(body: Stmt) -> list[Placement]:
                     span[1] = max(span[1], clock)
 
     visit(body, [])
-    return [Placement(b, sizes[b], max(_ALIGNMENT, b.align), span[0], span[1]) for b, span in ranges.items()]
+    return [
+        Placement(b, sizes[b], max(_ALIGNMENT, b.align), span[0], span[1], spans=(spans[b][0], spans[b][1]))
+        for b, span in ranges.items()
+    ]
 
 
-def place(tiles: list[Placement], reuse: bool = True) -> tuple[list[Placement], int]:
-    """(tiles with offsets, bytes of the arena): linear scan with best fit, so that no two live tiles overlap."""
+_Order = Callable[[Placement], tuple[object, ...]]
+
+# The first is the usual one: as they come, the larger first.
+_ORDERS: tuple[_Order, ...] = (
+    lambda t: (t.first, -t.size, t.buffer.name),
+    lambda t: (-t.size, t.first, t.buffer.name),
+    lambda t: (-t.size * (t.last - t.first + 1), t.buffer.name),
+    lambda t: (t.first - t.last, -t.size, t.buffer.name),
+    lambda t: (-t.last, -t.size, t.buffer.name),
+)
+
+
+def place(
+    tiles: list[Placement], reuse: bool = True, orders: Sequence[_Order] = _ORDERS[:1]
+) -> tuple[list[Placement], int]:
+    """(tiles with offsets, bytes of the arena): linear scan with best fit, so that no two live tiles overlap; of
+    several orders the one with the smallest arena."""
+    attempts = [_place(sorted(tiles, key=order), reuse) for order in orders]
+    return min(attempts, key=lambda attempt: attempt[1])
+
+
+def _place(tiles: list[Placement], reuse: bool) -> tuple[list[Placement], int]:
     placed: list[Placement] = []
     total = 0
-    for tile in sorted(tiles, key=lambda t: (t.first, -t.size, t.buffer.name)):
-        rivals = [p for p in placed if not reuse or (p.first <= tile.last and tile.first <= p.last)]
+    for tile in tiles:
+        rivals = [p for p in placed if not reuse or p.meets(tile)]
         offset = _best_fit(tile, rivals, total)
         total = max(total, offset + tile.size)
-        placed.append(Placement(tile.buffer, tile.size, tile.alignment, tile.first, tile.last, offset))
+        placed.append(replace(tile, offset=offset))
     return placed, _up(total, _ALIGNMENT)
 
 
@@ -174,7 +301,7 @@ def _best_fit(tile: Placement, rivals: list[Placement], total: int) -> int:
     return best[1] if best is not None else _up(cursor, tile.alignment)
 
 
-def _too_large(node: KernelLaunch, placed: list[Placement], total: int, limit: int) -> CompileError:
+def _too_large(node: KernelLaunch, placed: list[Placement], total: int, limit: int, fix: str) -> CompileError:
     rows = [
         f"{t.buffer.name}: {t.buffer.dtype}{list(t.buffer.static_shape() or ())}, {t.size} bytes at {t.offset}"
         for t in sorted(placed, key=lambda t: -t.size)
@@ -186,7 +313,7 @@ def _too_large(node: KernelLaunch, placed: list[Placement], total: int, limit: i
         span=node.span,
         spans=[("the largest tile", largest.buffer.span)],
         facts=rows,
-        help=f"take {total - limit} bytes away: fewer stages of the pipelined loop, or smaller tiles",
+        help=f"take {total - limit} bytes away; {fix}",
     )
 
 

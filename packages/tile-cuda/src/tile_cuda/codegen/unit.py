@@ -56,6 +56,7 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
     hosts = [f for f in module.functions if f.attr("calling_convention") == "packed"]
     host = [
         abi_prelude(),
+        f'#define TILE_ARCH "{architecture(target).name}"',
         launcher_prelude(),
         *(_launcher(f, numbers[f.name], shared[f.name]) for f in kernels.values()),
         *(print_host(f, launch, "(DLDevice){kDLCUDA, tile_current_device()}") for f in hosts),

@@ -79,7 +79,9 @@ def build(artifact: Artifact) -> Callable[..., Any]:
     cubin, ptx = (_content(artifact.binaries.get(f"kernel.{kind}", b"")) for kind in ("cubin", "ptx"))
     found = json.loads(artifact.sources["lines.json"])["kernels"]
     shared = {kernel["name"]: kernel["shared_bytes"] for kernel in found}
-    return HostCall(artifact.function, artifact.sources["launch.py"], DriverModule(cubin, ptx), shared)
+    return HostCall(
+        artifact.function, artifact.sources["launch.py"], DriverModule(cubin, ptx, artifact.target.get("arch")), shared
+    )
 
 
 def _content(binary: Any) -> bytes:

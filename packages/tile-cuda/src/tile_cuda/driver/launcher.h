@@ -1,6 +1,6 @@
 /* Launching through the CUDA driver, which is opened on the first launch: a machine without it can load the library and gets an error
  * on use. Kernels come as machine code of one architecture (tile_cubin) and, for others, as text (tile_ptx) that the driver compiles.
- * Follows tile_abi.h. C11.
+ * Follows tile_abi.h and a definition of TILE_ARCH, the architecture that the machine code is for. C11.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -40,6 +40,8 @@ enum {
   TILE_CUDA_NO_BINARY = 209,        /* CUDA_ERROR_NO_BINARY_FOR_GPU */
   TILE_CUDA_INVALID_IMAGE = 200,    /* CUDA_ERROR_INVALID_IMAGE: machine code of another architecture */
   TILE_FUNC_DYNAMIC_SHARED = 8,     /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+  TILE_DEVICE_CAPABILITY_MAJOR = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
+  TILE_DEVICE_CAPABILITY_MINOR = 76,
   TILE_DEVICE_SHARED_OPTIN = 97,    /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
   TILE_CAPTURE_MODE_RELAXED = 2,
   TILE_PLAIN_SHARED_BYTES = 48 * 1024
@@ -61,11 +63,25 @@ TILE_COLD int tile_launch_error(const char* kernel, const char* what, int code, 
   return tile_raise("tile.LaunchError", kernel, "", what, expected, got);
 }
 
+/* The driver takes neither the machine code nor the text. */
+TILE_COLD int tile_wrong_device(const char* kernel, int device, int code) {
+  char configuration[160];
+  int major = 0, minor = 0, handle = 0;
+  tile_driver.cuDeviceGet(&handle, device);
+  tile_driver.cuDeviceGetAttribute(&major, TILE_DEVICE_CAPABILITY_MAJOR, handle);
+  tile_driver.cuDeviceGetAttribute(&minor, TILE_DEVICE_CAPABILITY_MINOR, handle);
+  snprintf(configuration, sizeof configuration,
+           "code for %s on device %d of compute capability %d.%d; compile for target \"cuda\", which is the device, or update the driver",
+           TILE_ARCH, device, major, minor);
+  return tile_launch_error(kernel, "loading the machine code", code, configuration);
+}
+
 /* Opens the driver; the lock is held. */
 TILE_COLD int tile_open_driver(const char* kernel) {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    return tile_raise("tile.LaunchError", kernel, "", "driver", "libcuda.so.1 of an NVIDIA driver", "none: install the NVIDIA driver");
+    return tile_raise("tile.LaunchError", kernel, "", "driver", "libcuda.so.1 of an NVIDIA driver",
+                      "none: install the NVIDIA driver, or compile with execution_backend=\"emulate\" to run on the CPU");
 #define TILE_SYMBOL(name)                                                                                              \
   *(void**)&tile_driver.name = dlsym(library, #name);                                                                  \
   if (!tile_driver.name)                                                                                               \
@@ -114,7 +130,7 @@ TILE_COLD int tile_load_function(tile_kernel_t* kernel, int device) {
   if (!code) code = tile_driver.cuModuleGetFunction(&function, tile_modules[device], kernel->name);
   if (code) {
     tile_driver.cuThreadExchangeStreamCaptureMode(&mode);
-    return tile_launch_error(kernel->name, "loading the machine code", code, "");
+    return tile_wrong_device(kernel->name, device, code);
   }
   if (kernel->shared_bytes > TILE_PLAIN_SHARED_BYTES) {
     code = tile_driver.cuFuncSetAttribute(function, TILE_FUNC_DYNAMIC_SHARED, kernel->shared_bytes);

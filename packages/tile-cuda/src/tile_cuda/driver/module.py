@@ -26,6 +26,7 @@ declare_codes(
 
 # cuda.h: CUresult, CUfunction_attribute, CUstreamCaptureMode.
 _NO_BINARY, _INVALID_IMAGE = 209, 200
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
 _MAX_DYNAMIC_SHARED = 8
 _CAPTURE_RELAXED = 2
 _PLAIN_SHARED_BYTES = 48 * 1024
@@ -38,9 +39,11 @@ class DriverModule:
     Args:
         cubin: machine code.
         ptx: text for devices of another architecture; b"" for none.
+        arch: the architecture that they are for, for messages.
     """
 
-    def __init__(self, cubin: bytes, ptx: bytes = b"") -> None:
+    def __init__(self, cubin: bytes, ptx: bytes = b"", arch: str = "another architecture") -> None:
+        self._arch = arch
         self._images = [image for image in (cubin, ptx + b"\0" if ptx else b"") if image]
         self._modules: dict[int, Any] = {}
         self._functions: dict[tuple[str, int], Any] = {}
@@ -98,7 +101,8 @@ class DriverModule:
                     status = driver.cuModuleLoadData(ctypes.byref(module), image)
                     if status not in (_NO_BINARY, _INVALID_IMAGE):
                         break
-                _check(status, kernel, "loading the machine code", "")
+                if status:
+                    raise self._wrong_device(kernel, device, status)
                 self._modules[device] = module
             function = ctypes.c_void_p()
             status = driver.cuModuleGetFunction(ctypes.byref(function), self._modules[device], kernel.encode())
@@ -109,6 +113,15 @@ class DriverModule:
             return function
         finally:
             driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+
+    def _wrong_device(self, kernel: str, device: int, status: int) -> ToolchainError:
+        handle, major, minor = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        _driver().cuDeviceGet(ctypes.byref(handle), device)
+        _driver().cuDeviceGetAttribute(ctypes.byref(major), _CAPABILITY_MAJOR, handle)
+        _driver().cuDeviceGetAttribute(ctypes.byref(minor), _CAPABILITY_MINOR, handle)
+        found = f"code for {self._arch} on device {device} of compute capability {major.value}.{minor.value}"
+        help = 'compile for target "cuda", which is the device, or update the driver'
+        return _refused(kernel, "loading the machine code", found, _said(status), help)
 
 
 @cache
@@ -139,14 +152,19 @@ def _context(device: int) -> Any:
 def _check(status: int, kernel: str, what: str, configuration: str) -> None:
     if status == 0:
         return
+    raise _refused(kernel, what, configuration, _said(status))
+
+
+def _said(status: int) -> str:
+    """A result of the driver in its words."""
     driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     name, text = ctypes.c_char_p(), ctypes.c_char_p()
     driver.cuGetErrorName(status, ctypes.byref(name))
     driver.cuGetErrorString(status, ctypes.byref(text))
-    raise _refused(kernel, what, configuration, f"{(name.value or b'?').decode()} ({(text.value or b'?').decode()})")
+    return f"{(name.value or b'?').decode()} ({(text.value or b'?').decode()})"
 
 
-def _refused(kernel: str, what: str, configuration: str, got: str) -> ToolchainError:
+def _refused(kernel: str, what: str, configuration: str, got: str, help: str | None = None) -> ToolchainError:
     facts = [f"configuration: {configuration}"] if configuration else []
     subject = f"{kernel}: {what} failed" if kernel else f"{what} failed"
-    return ToolchainError("E-LAUNCH", subject, facts=[*facts, f"the driver says: {got}"])
+    return ToolchainError("E-LAUNCH", subject, facts=[*facts, f"the driver says: {got}"], help=help)
