@@ -148,7 +148,11 @@ def test_an_execution_backend_without_a_launcher_gets_machine_code_only(flat):
 
     kernel = flat(add_one())
     artifact = Artifact(kernel.target, "add_one", kernel.function, kernel.module, kernel.sources)
-    assert sorted(TOOLCHAIN.for_files(("kernel.cubin",)).build(artifact)) == ["kernel.cubin", "kernel.ptx"]
+    assert sorted(TOOLCHAIN.for_files(("kernel.cubin",)).build(artifact)) == [
+        "kernel.cubin",
+        "kernel.ptx",
+        "ptxas.txt",
+    ]
 
 
 @pytest.mark.layer("nvrtc")

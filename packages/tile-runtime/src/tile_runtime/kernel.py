@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from tile_core.errors import OptionError, declare_codes
-from tile_core.plugin.api import Artifact
+from tile_core.plugin import registry
+from tile_core.plugin.api import Artifact, resolve
 from tile_core.target import Target
 
 from .arguments import call_error
+from .export import header, write_file
 from .signature import KernelParam, Signature
 
 if TYPE_CHECKING:
@@ -48,16 +51,33 @@ class Kernel:
         self.origin = origin
         self.signature = Signature(artifact.function)
         self.entry = entry
+        self.latency: float | None = None
+        self.config: Any = None
+        self.ref_latency: float | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the kernel.
 
+        Args:
+            args: the inputs, in order.
+            kwargs: inputs by name; ``skip_tensor_validation=True`` leaves out the checks of shapes, types, strides and
+                devices: what does not fit then reads and writes other memory. ``stream=`` is for execution backends
+                that take it as an argument.
+
         Raises:
             ArgumentError: an argument does not fit; the error shows the parameter's line.
         """
+        if not kwargs:
+            return self.entry(*args)
+        entry: Callable[..., Any] = self.entry
+        if kwargs.pop("skip_tensor_validation", False):
+            entry = getattr(entry, "unchecked", entry)
+        passed = (
+            {"stream": kwargs.pop("stream")} if "stream" in kwargs and getattr(entry, "takes_stream", False) else {}
+        )
         if kwargs:
             args = self._in_order(args, kwargs)
-        return self.entry(*args)
+        return entry(*args, **passed)
 
     def __repr__(self) -> str:
         params = ", ".join(map(str, self.params))
@@ -99,9 +119,44 @@ class Kernel:
         """The traced function as text; with `spans`, source lines as comments."""
         return self.prim_func.script(spans=spans)
 
-    def get_kernel_source(self) -> str:
-        """The generated device source. Where host and device share a file, that file."""
-        return self._source("kernel")
+    @property
+    def adapter(self) -> str:
+        """Name of the execution backend."""
+        return self.execution_backend
+
+    @property
+    def torch_function(self) -> Callable[..., Any]:
+        """What a call goes to: inputs in order, outputs out."""
+        return self.entry
+
+    @cached_property
+    def resource_usage(self) -> list[dict[str, Any]]:
+        """For each device kernel what its compiler tells: name, threads, shared_bytes, registers, spill_bytes.
+
+        Raises:
+            OptionError: the target's toolchain tells nothing of the kind.
+        """
+        return self._toolchain("resources", "resource usage")(self.artifact)
+
+    @property
+    def n_regs(self) -> int | None:
+        """Registers of a thread, the most that a device kernel of this one uses; None if not known."""
+        return self._largest("registers")
+
+    @property
+    def n_spills(self) -> int | None:
+        """Bytes that a thread moves to memory for want of registers (stores and loads); None if not known."""
+        return self._largest("spill_bytes")
+
+    @property
+    def n_max_threads(self) -> int | None:
+        """Threads of a block."""
+        return self._largest("threads")
+
+    def get_kernel_source(self, kernel_only: bool = True) -> str:
+        """The generated device source, with `kernel_only=False` the host source after it. Where both share a file, that
+        file."""
+        return self._source("kernel") if kernel_only else "\n".join(map(self._source, self._kinds("both")))
 
     def get_host_source(self) -> str:
         """The generated host source. Where host and device share a file, that file."""
@@ -124,23 +179,73 @@ class Kernel:
             )
         for kind, path in (("kernel", kernel_path), ("host", host_path)):
             if path is not None:
-                _write(path, self._source(kind).encode())
+                write_file(path, self._source(kind).encode())
 
     def export_library(self, path: str | Path) -> None:
-        """Writes the compiled library: it exports the entry by the tvm-ffi C ABI, for C++ or ``tvm_ffi.load_module``.
+        """Writes the compiled library to `path` and a C header beside it, with the suffix ``.h``.
+
+        The library exports the entry by the tvm-ffi C ABI: for C++ through the header, for Python through
+        ``tvm_ffi.load_module(path)``. Neither needs Tile.
 
         Raises:
             OptionError: the artifact has no library.
+            CompileError: the kernel's name is not one of C.
         """
-        for name, content in self.artifact.binaries.items():
-            if name.endswith(".so"):
-                _write(path, content if isinstance(content, bytes) else Path(content).read_bytes())
-                return
-        raise OptionError(
-            "E-KERNEL-SOURCE",
-            f"{self.name}: there is no library for {self.target}",
-            facts=(f"binaries: {', '.join(self.artifact.binaries) or 'none'}",),
-        )
+        name = next((name for name in self.artifact.binaries if name.endswith(".so")), None)
+        if name is None:
+            raise self._lacks("library", "binaries", self.artifact.binaries)
+        text = header(self.artifact, self.signature)
+        library = write_file(path, self._binary(name))
+        write_file(library.with_suffix(".h"), text.encode())
+
+    def get_ptx(self) -> str:
+        """The PTX text.
+
+        Raises:
+            OptionError: the target has none.
+        """
+        name = next((name for name in self.artifact.binaries if name.endswith(".ptx")), None)
+        if name is None:
+            raise self._lacks("PTX", "binaries", self.artifact.binaries)
+        return self._binary(name).decode().rstrip("\0")
+
+    def show_ptx(self, file: TextIO | None = None) -> None:
+        """Prints the PTX text to `file` (standard output)."""
+        print(self.get_ptx(), file=file or sys.stdout)
+
+    def export_ptx(self, path: str | Path) -> None:
+        """Writes the PTX text to a file."""
+        write_file(path, self.get_ptx().encode())
+
+    def get_sass(self) -> str:
+        """The machine code as text.
+
+        Raises:
+            OptionError: the target's toolchain cannot show it.
+            ToolchainError: the disassembler is missing.
+        """
+        return self._toolchain("disassemble", "machine code as text")(self.artifact)
+
+    def show_sass(self, file: TextIO | None = None) -> None:
+        """Prints the machine code to `file` (standard output)."""
+        print(self.get_sass(), file=file or sys.stdout)
+
+    def export_sass(self, path: str | Path) -> None:
+        """Writes the machine code as text to a file."""
+        write_file(path, self.get_sass().encode())
+
+    def update_tuner_result(self, latency: float, config: Any, ref_latency: float | None = None) -> Kernel:
+        """Notes what a tuner measured (ms) and with which configuration; gives the kernel."""
+        self.latency, self.config, self.ref_latency = latency, config, ref_latency
+        return self
+
+    def get_tuner_result(self) -> tuple[float | None, Any, float | None]:
+        """(latency, config, ref_latency) as noted, or Nones."""
+        return self.latency, self.config, self.ref_latency
+
+    def run_once(self, func: Callable[..., Any] | None = None) -> Any:
+        """Calls the kernel (or `func`) once with inputs made for it; gives what it returns."""
+        return self.get_profiler().run_once(func)
 
     def explain(self) -> str:
         """What the compiler chose for every tile operation, what it declined and why, what became of pipelined loops
@@ -162,17 +267,32 @@ class Kernel:
         return Profiler(self, self.signature, tensor_supply_type or TensorSupplyType.Auto, device)
 
     def _source(self, kind: str) -> str:
-        sources = self.artifact.sources
-        named = [text for name, text in sources.items() if name.startswith(kind)]
-        if named:
-            return "\n".join(named)
-        if len(sources) == 1:
-            return next(iter(sources.values()))
-        raise OptionError(
+        text = self.artifact.source(kind)
+        if text is None:
+            raise self._lacks(f"{kind} source", "sources", self.artifact.sources)
+        return text
+
+    def _binary(self, name: str) -> bytes:
+        content: Any = self.artifact.binaries[name]
+        return content if isinstance(content, bytes) else Path(content).read_bytes()
+
+    def _lacks(self, what: str, kind: str, present: Mapping[str, Any]) -> OptionError:
+        return OptionError(
             "E-KERNEL-SOURCE",
-            f"{self.name}: there is no {kind} source for {self.target}",
-            facts=(f"sources: {', '.join(sources) or 'none'}",),
+            f"{self.name}: there is no {what} for {self.target}",
+            facts=(f"{kind}: {', '.join(present) or 'none'}",),
         )
+
+    def _toolchain(self, method: str, what: str) -> Callable[[Artifact], Any]:
+        """A method that toolchains may have (`tile_core.plugin.Toolchain`)."""
+        toolchain = registry.backend_for(self.target.kind).toolchain
+        found = getattr(resolve(toolchain), method, None) if toolchain is not None else None
+        if found is None:
+            raise OptionError("E-KERNEL-SOURCE", f"{self.name}: there is no {what} for {self.target}")
+        return found
+
+    def _largest(self, what: str) -> int | None:
+        return max((row[what] for row in self.resource_usage if what in row), default=None)
 
     def _kinds(self, which: str) -> tuple[str, ...]:
         if which not in ("kernel", "host", "both"):
@@ -210,9 +330,3 @@ def choice_text(choice: Any) -> str:
     lines = [f"T.{choice.op.name}{place}: {choice.taken} (cost {choice.cost:g})"]
     lines += [f"    {name}: {reason}" for name, reason in choice.considered if name != choice.taken]
     return "\n".join(lines)
-
-
-def _write(path: str | Path, content: bytes) -> None:
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from tile_core.errors import InternalError, ToolchainError, declare_codes
+from tile_core.plugin import BinaryStore
 from tile_core.settings import settings
 
 from ..device import HEADER_NAME, device_header, include_dir
+from .inspect import assembler_report
 
 __all__ = ["COMPILERS", "COMPILER_OPTION", "DeviceCode", "compile_device", "compiler_version"]
 
@@ -41,8 +43,9 @@ COMPILER_OPTION = "tl.cuda_compiler"
 _HELP = "install them with: pip install 'nvidia-cuda-nvrtc>=13,<14' 'cuda-python>=13,<14'"
 # Generated code trips over "loop is not reachable" and its like in branches that if constexpr left out.
 # No -lineinfo: it makes machine code three times as large; compile_flags=["-lineinfo"] is for who profiles.
-_NVRTC_FLAGS = ("--std=c++17", "--disable-warnings")
-_NVCC_FLAGS = ("-std=c++17", "-w")
+# -v: the assembler tells registers and spills; it costs nothing.
+_NVRTC_FLAGS = ("--std=c++17", "--disable-warnings", "--ptxas-options=-v")
+_NVCC_FLAGS = ("-std=c++17", "-w", "-Xptxas=-v")
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,10 @@ class DeviceCode:
 
     cubin: bytes
     ptx: bytes
-    log: str = ""
+    report: str = ""  # the assembler's: registers, spills
 
 
+_FILES = ("kernel.cubin", "kernel.ptx", "ptxas.txt")
 _done: dict[str, DeviceCode] = {}
 _lock = threading.Lock()
 
@@ -65,6 +69,7 @@ def compile_device(
     flags: tuple[str, ...] = (),
     name: str = "kernel",
     users_text: bool = False,
+    store: BinaryStore | None = None,
 ) -> DeviceCode:
     """The machine code of a translation unit for an architecture such as ``sm_80``.
 
@@ -75,18 +80,32 @@ def compile_device(
         flags: the user's further flags.
         name: of the kernel, for messages.
         users_text: whether text of the user's is part of the source (T.import_source).
+        store: asked before compiling, and told the result.
 
     Raises:
         ToolchainError: the compiler is missing, or nvcc ran past TILE_COMPILE_TIMEOUT_SECONDS.
         InternalError: it rejected the source, which is kept and named; a ToolchainError when flags or text of the
             user's are part of it.
     """
-    parts = (compiler_version(compiler), arch, *flags, device_header(), source)
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    words = (compiler_version(compiler), arch, *flags, device_header(), source)
+    key = hashlib.sha256("\0".join(words).encode()).hexdigest()
     with _lock:
         found = _done.get(key)
     if found is None:
-        found = _COMPILE[compiler](source, arch, flags, name, users_text)
+        parts = {
+            "compiler": compiler_version(compiler),
+            "options": [*(_NVRTC_FLAGS if compiler == "nvrtc" else _NVCC_FLAGS), *flags],
+            "arch": arch,
+            "header": device_header(),
+            "source": source,
+        }
+        kept = store.find("cuda", parts) if store is not None else None
+        if kept is not None and set(_FILES) <= set(kept):
+            found = DeviceCode(kept["kernel.cubin"], kept["kernel.ptx"], kept["ptxas.txt"].decode())
+        else:
+            found = _COMPILE[compiler](source, arch, flags, name, users_text)
+            if store is not None:
+                store.keep("cuda", parts, dict(zip(_FILES, (found.cubin, found.ptx, found.report.encode()))))
         with _lock:
             _done[key] = found
     return found
@@ -152,7 +171,9 @@ def _compile_nvrtc(source: str, arch: str, flags: tuple[str, ...], name: str, us
         log = _text(nvrtc, program, "ProgramLog").decode(errors="replace").strip()
         if int(status):
             raise _rejected("NVRTC", name, source, arch, log or str(status), flags, users_text)
-        return DeviceCode(_text(nvrtc, program, "CUBIN"), _text(nvrtc, program, "PTX").rstrip(b"\0"), log)
+        return DeviceCode(
+            _text(nvrtc, program, "CUBIN"), _text(nvrtc, program, "PTX").rstrip(b"\0"), assembler_report(log)
+        )
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
@@ -219,7 +240,7 @@ def _compile_nvcc(source: str, arch: str, flags: tuple[str, ...], name: str, use
     with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
         path = Path(folder) / f"{name}.cu"
         path.write_text(source, encoding="utf-8")
-        outputs = []
+        outputs, log = [], ""
         for kind in ("cubin", "ptx"):
             output = Path(folder) / f"{name}.{kind}"
             words = [_nvcc(), f"-{kind}", f"-arch={arch}", *_NVCC_FLAGS, *flags, f"-I{include_dir()}"]
@@ -237,7 +258,8 @@ def _compile_nvcc(source: str, arch: str, flags: tuple[str, ...], name: str, use
             if run.returncode:
                 raise _rejected("nvcc", name, source, arch, run.stderr or run.stdout, flags, users_text)
             outputs.append(output.read_bytes())
-        return DeviceCode(outputs[0], outputs[1], "")
+            log += run.stderr
+        return DeviceCode(outputs[0], outputs[1], assembler_report(log))
 
 
 _COMPILE = {"nvrtc": _compile_nvrtc, "nvcc": _compile_nvcc}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -11,15 +12,17 @@ from typing import Any
 from tile_core.plugin import Artifact
 from tile_core.target import Target
 
-from ..codegen import preludes
+from ..codegen import LINES, preludes
 from ..target import architecture
 from .host import HostCompile, host_identity
-from .nvrtc import COMPILER_OPTION, compile_device, compiler_version
+from .inspect import disassemble, resources
+from .nvrtc import COMPILER_OPTION, DeviceCode, compile_device, compiler_version
 
 __all__ = ["TOOLCHAIN", "CudaToolchain", "device_flags"]
 
 
 LIBRARY = "kernel.so"
+REPORT = "ptxas.txt"
 
 
 class CudaToolchain:
@@ -59,17 +62,38 @@ class CudaToolchain:
         theirs = bool(preludes(artifact.module.functions))
         text, name = artifact.sources["kernel.cu"], artifact.name
         if not self.launcher:
-            code = compile_device(text, arch, compiler, flags, name, theirs)
-            return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx}
+            code = compile_device(text, arch, compiler, flags, name, theirs, artifact.store)
+            return _device_files(code)
         with tempfile.TemporaryDirectory(prefix="tile-cuda-") as folder:
             host = HostCompile(artifact.sources["host.c"], artifact.name, Path(folder))
             try:
-                code = compile_device(text, arch, compiler, flags, name, theirs)
+                code = compile_device(text, arch, compiler, flags, name, theirs, artifact.store)
             except BaseException:
                 host.abandon()
                 raise
             library = host.link(code)
-        return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx, LIBRARY: library}
+        return {**_device_files(code), LIBRARY: library}
+
+    def resources(self, artifact: Artifact) -> list[dict[str, Any]]:
+        """For each kernel its name, threads, shared_bytes, registers, spill_bytes and stack_bytes."""
+        found = json.loads(artifact.sources[LINES])["kernels"]
+        return resources(_content(artifact.binaries.get(REPORT, b"")).decode(), found)
+
+    def disassemble(self, artifact: Artifact) -> str:
+        """The machine code as text.
+
+        Raises:
+            ToolchainError: cuobjdump and nvdisasm are missing.
+        """
+        return disassemble(_content(artifact.binaries["kernel.cubin"]))
+
+
+def _device_files(code: DeviceCode) -> dict[str, bytes]:
+    return {"kernel.cubin": code.cubin, "kernel.ptx": code.ptx, REPORT: code.report.encode()}
+
+
+def _content(binary: Any) -> bytes:
+    return binary if isinstance(binary, bytes) else Path(binary).read_bytes()
 
 
 def device_flags(options: Mapping[str, Any]) -> tuple[str, ...]:
