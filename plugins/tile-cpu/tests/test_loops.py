@@ -203,6 +203,13 @@ def test_the_next_row_is_asked_for_while_this_one_is_computed(lowered):
     result.check({"M": 6})
 
 
+def test_a_loop_that_only_multiplies_asks_for_rows_too(lowered):
+    text = SOFTMAX.replace("40", "64").replace("T.exp(x[i, j] - largest[i])", "x[i, j] * largest[i]")
+    assert "T.exp" not in text
+    calls = [n for n in walk(lowered(text).after["PrefetchNextRows"].body) if isinstance(n, Call)]
+    assert {c.args[0].buffer.name for c in calls if c.op == "cpu.prefetch"} == {"X", "Y"}
+
+
 def test_short_rows_are_not_prefetched(lowered):
     calls = [n for n in walk(lowered(SOFTMAX).after["PrefetchNextRows"].body) if isinstance(n, Call)]
     assert not any(c.op == "cpu.prefetch" for c in calls)

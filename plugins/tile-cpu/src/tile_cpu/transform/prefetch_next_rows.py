@@ -3,8 +3,8 @@
 Needs FLAT, leaves FLAT. In a loop over rows that holds several loops over a row (what FuseParallelLoops makes), one
 loop loads from a global tensor and a later one computes without touching any: that one asks for the next row's line
 at the place where it stands. A loop that stores to a global tensor has its lines asked for by a computing loop before
-it. Otherwise the memory rests while the processor computes, and the other way round: measured on softmax 4096×1024
-1.21 → 1.60 of torch. An address past the end is harmless, a prefetch never faults.
+it. Otherwise the memory rests while the processor computes, and the other way round: measured on 4096×1024, softmax
+1.21 → 1.60 of torch, layer norm 0.60 → 0.82. An address past the end is harmless, a prefetch never faults.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tile_core.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
-    Call,
     Expr,
     For,
     IntImm,
@@ -70,7 +69,7 @@ class _Rows(Rewriter):
         if node.kind != "serial" or not isinstance(wrapped, Seq):
             return self.rewrite_children(node)
         inner = [s for s in wrapped.stmts if isinstance(s, For) and _is_row(s)]
-        quiet = [s for s in inner if not _global_accesses(s) and any(isinstance(n, Call) for n in walk(s.body))]
+        quiet = [s for s in inner if not _global_accesses(s)]
         added: dict[For, list[Stmt]] = {}
         for line in (line for loop in inner for line in _lines(loop, node.var)):
             target = _target(line, inner, quiet)
