@@ -182,7 +182,7 @@ class Kernel:
                 write_file(path, self._source(kind).encode())
 
     def export_library(self, path: str | Path) -> None:
-        """Writes the compiled library to `path` and a C header beside it, with the suffix ``.h``.
+        """Writes the compiled library to `path` and a C header beside it (``libgemm.so`` and ``gemm.h``).
 
         The library exports the entry by the tvm-ffi C ABI: for C++ through the header, for Python through
         ``tvm_ffi.load_module(path)``. Neither needs Tile.
@@ -196,7 +196,7 @@ class Kernel:
             raise self._lacks("library", "binaries", self.artifact.binaries)
         text = header(self.artifact, self.signature)
         library = write_file(path, self._binary(name))
-        write_file(library.with_suffix(".h"), text.encode())
+        write_file(library.with_name(f"{library.stem.removeprefix('lib')}.h"), text.encode())
 
     def get_ptx(self) -> str:
         """The PTX text.

@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tile_core.errors import CacheWarning
@@ -170,6 +170,12 @@ class DiskCache:
     def keys(self) -> tuple[str, ...]:
         """The keys that have an entry, whole or not, sorted."""
         return tuple(sorted(folder.name for folder in self._listed(self.kernels)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: str) -> bool:
+        return exists(self.kernels / key)
 
     def _move_into_place(self, staged: Path, key: str) -> None:
         final = self.kernels / key

@@ -19,6 +19,7 @@ __all__ = [
     "MANIFEST",
     "Damaged",
     "Entry",
+    "check_contents",
     "check_names",
     "distrust",
     "exists",
@@ -80,23 +81,23 @@ def verified(folder: Path, key: str) -> tuple[str, ...]:
         FileNotFoundError: no such entry, or a file is missing.
         Damaged: something differs from the manifest.
     """
-    text = (folder / MANIFEST).read_bytes()
-    try:
-        manifest = json.loads(text)
-        rows = {str(name): (int(row["size"]), str(row["sha256"])) for name, row in manifest["files"].items()}
-        if manifest["format"] != MANIFEST_FORMAT or manifest["key"] != key:
-            raise Damaged("its manifest belongs to something else")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise Damaged("its manifest cannot be read") from None
-    for name, (size, digest) in rows.items():
-        if not _plain(name):
-            raise Damaged(f"its manifest names {name!r}, which is no file of it")
-        content = (folder / name).read_bytes()
-        if len(content) != size:
-            raise Damaged(f"{name} has {len(content)} bytes, not {size}")
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise Damaged(f"the checksum of {name} differs")
+    rows = _rows((folder / MANIFEST).read_bytes(), key)
+    for name, row in rows.items():
+        _compare(name, (folder / name).read_bytes(), row)
     return tuple(rows)
+
+
+def check_contents(manifest: bytes, key: str, files: Mapping[str, bytes]) -> None:
+    """`verified` for an entry that is not on disk.
+
+    Raises:
+        Damaged: something differs from the manifest.
+    """
+    rows = _rows(manifest, key)
+    if set(rows) != set(files):
+        raise Damaged("its manifest names other files")
+    for name, row in rows.items():
+        _compare(name, files[name], row)
 
 
 def is_whole(folder: Path, key: str) -> bool:
@@ -178,6 +179,28 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _rows(manifest: bytes, key: str) -> dict[str, tuple[int, str]]:
+    try:
+        content = json.loads(manifest)
+        rows = {str(name): (int(row["size"]), str(row["sha256"])) for name, row in content["files"].items()}
+        if content["format"] != MANIFEST_FORMAT or content["key"] != key:
+            raise Damaged("its manifest belongs to something else")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Damaged("its manifest cannot be read") from None
+    for name in rows:
+        if not _plain(name):
+            raise Damaged(f"its manifest names {name!r}, which is no file of it")
+    return rows
+
+
+def _compare(name: str, content: bytes, row: tuple[int, str]) -> None:
+    size, digest = row
+    if len(content) != size:
+        raise Damaged(f"{name} has {len(content)} bytes, not {size}")
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise Damaged(f"the checksum of {name} differs")
 
 
 def _plain(name: str) -> bool:
