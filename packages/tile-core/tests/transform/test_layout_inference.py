@@ -51,7 +51,7 @@ def infer(*candidates, text=TEXT):
     for pass_ in (SelectInstructions, LayoutInference):
         module = pass_().apply(module, context)
     body = module.functions[0].body
-    [layout] = [layout for n in walk(body) if isinstance(n, Block) for _, layout in n.annotation("layouts")]
+    layout, *_ = [layout for n in walk(body) if isinstance(n, Block) for _, layout in n.annotation("layouts")]
     return layout, [n.candidate for n in walk(body) if isinstance(n, TileOpStmt)], context
 
 
@@ -128,15 +128,25 @@ def test_the_users_layout_is_strict():
     assert taken[1] == "loops"
 
 
-def test_a_view_keeps_its_storage_row_major():
-    text = TEXT.replace(
+def viewed(dtype):
+    return TEXT.replace(
         "        T.fill(S",
-        '        V = T.buffer((64,), T.float32, scope="shared", data=S)\n        V[3] = 1.0\n        T.fill(S',
+        f'        V = T.buffer((64,), T.{dtype}, scope="shared", data=S)\n        V[3] = 1\n        T.fill(S',
     )
+
+
+def test_a_view_of_another_type_keeps_its_storage_row_major():
     fill = candidate(Fill, "fill_columns", 1.0, "strict", column_major)
-    layout, taken, _ = infer(fill, text=text)
+    layout, taken, _ = infer(fill, text=viewed("int32"))
     assert layout == row_major((8, 8))
     assert taken[0] == "loops"
+
+
+def test_a_view_of_another_shape_takes_part_in_the_layout_of_its_storage():
+    fill = candidate(Fill, "fill_columns", 1.0, "strict", column_major)
+    layout, taken, _ = infer(fill, text=viewed("float32"))
+    assert layout == column_major((8, 8))
+    assert taken[0] == "fill_columns"
 
 
 def test_plain_layouts_need_constant_extents():

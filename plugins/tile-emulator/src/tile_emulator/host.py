@@ -138,7 +138,7 @@ class _Launch:
 
 def _check_scalars(kernel: PrimFunc) -> None:
     for param in kernel.params:
-        if isinstance(param, Buffer) or param.dtype.is_bool or param.dtype.name in ("float32", "float64"):
+        if isinstance(param, Buffer) or param.dtype.is_bool or param.dtype.name in ("float32", "float64", "handle"):
             continue
         if param.dtype.is_int and param.dtype.lanes == 1:
             continue

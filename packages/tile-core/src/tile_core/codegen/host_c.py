@@ -7,7 +7,7 @@ through `launch`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ class HostCPrinter(CPrinter):
         self.device = device
         self.kernel = ""
         self.outputs: list[str] = []
+        # What is given back when the function fails, outputs first: they are allocated before anything else.
+        self.held: list[str] = []
         self.tensors: list[str] = []
 
     def device_id(self) -> str:
@@ -84,6 +86,8 @@ class HostCPrinter(CPrinter):
             self.tensors.append(self.name(node.var))
         elif isinstance(call, Call) and call.op == "host.alloc_output":
             self._allocate_output(node.var, call)
+        elif isinstance(call, Call) and call.op == "host.alloc_workspace":
+            self._allocate(node.var, call.args[0], call.args[1], call.args[2:], self._held(node.var))
         else:
             super().print_Bind(node)
 
@@ -97,6 +101,8 @@ class HostCPrinter(CPrinter):
             super().print_Evaluate(node)
 
     def print_Return(self, node: Return) -> None:
+        for held in self.held[len(self.outputs) :]:
+            self.line(f"TVMFFIObjectDecRef({held});", node.span)
         if self.outputs:
             self.line(f"return tile_return(outputs, {len(self.outputs)}, result);", node.span)
         else:
@@ -125,21 +131,31 @@ class HostCPrinter(CPrinter):
 
     def _allocate_output(self, var: Var, call: Call) -> None:
         position, like, word, *shape = call.args
-        index, code = self._int(position), self._int(word)
+        held = f"outputs[{self._int(position)}]"
+        self._allocate(var, like, word, shape, held)
+        self.outputs.append(held)
+
+    def _held(self, var: Var) -> str:
+        """A handle for memory that the function gives back itself."""
+        name = self.fresh(f"{var.name}_memory")
+        self.line(f"TVMFFIObjectHandle {name};")
+        return name
+
+    def _allocate(self, var: Var, like: Expr, word: Expr, shape: Sequence[Expr], held: str) -> None:
+        code = self._int(word)
         device = self.device if isinstance(like, IntImm) else f"{self.expr(like)}->device"
         extents = self.fresh(f"{var.name}_shape")
         self.line(f"int64_t {extents}[{max(1, len(shape))}] = {{{', '.join(self.expr(s) for s in shape) or '0'}}};")
         dtype = f"(DLDataType){{{code & 255}, {code >> 8 & 255}, {code >> 16}}}"
         self.line(
-            f"if (TILE_UNLIKELY(tile_alloc({len(shape)}, {extents}, {dtype}, {device}, &outputs[{index}]) != 0)) "
-            f"{self._fail()}"
+            f"if (TILE_UNLIKELY(tile_alloc({len(shape)}, {extents}, {dtype}, {device}, &{held}) != 0)) {self._fail()}"
         )
-        self.outputs.append(f"outputs[{index}]")
-        self.line(f"DLTensor* {self.name(var)} = tile_tensor_of(outputs[{index}]);")
+        self.held.append(held)
+        self.line(f"DLTensor* {self.name(var)} = tile_tensor_of({held});")
         self.tensors.append(self.name(var))
 
     def _fail(self) -> str:
-        release = " ".join(f"TVMFFIObjectDecRef({o});" for o in self.outputs)
+        release = " ".join(f"TVMFFIObjectDecRef({o});" for o in self.held)
         return f"{{ {release} return -1; }}" if release else "return -1;"
 
     def call_host_num_args(self, node: Call) -> str:

@@ -164,6 +164,10 @@ class HostPythonPrinter(CPrinter):
             _, like, word, *shape = args
             source = "None" if isinstance(like, IntImm) else self.expr(like)
             return f"call.allocate({source}, {self.expr(word)}, [{self._list(shape)}])"
+        if node.op == "host.alloc_workspace":
+            like, word, *shape = args
+            source = "None" if isinstance(like, IntImm) else self.expr(like)
+            return f"call.allocate({source}, {self.expr(word)}, [{self._list(shape)}])"
         if node.op == "host.launch":
             kinds = ", ".join(repr(a.dtype.name) for a in args[8:])
             return f"call.launch({self.expr(args[0])}, [{self._list(args[1:8])}], [{self._list(args[8:])}], [{kinds}])"

@@ -30,7 +30,7 @@ from .builder import Builder, current_builder, require_builder
 from .function import finish, run, signature_of
 from .placeholder import Placeholder
 from .regions import linear_terms
-from .signature import PointerType, TensorType, annotations_of, make_parameter
+from .signature import PointerType, TensorType, annotations_of, is_bare_pointer, make_parameter
 from .staging import function_span, function_tree, parameter_spans, staged
 
 __all__ = [
@@ -481,7 +481,7 @@ class _EagerTrace:
 def _kind(annotation: Any) -> str:
     if isinstance(annotation, TensorType):
         return "tensor"
-    if isinstance(annotation, (DType, PointerType)) or annotation is PointerType:
+    if isinstance(annotation, (DType, PointerType)) or is_bare_pointer(annotation):
         return "scalar"
     return "open" if annotation is None else "constant"
 

@@ -19,7 +19,7 @@ from ..source import Span
 from .builder import ScalarRef
 from .placeholder import refuse_placeholder
 
-__all__ = ["PointerType", "TensorType", "annotations_of", "as_extents", "dynamic", "make_parameter"]
+__all__ = ["PointerType", "TensorType", "annotations_of", "as_extents", "dynamic", "is_bare_pointer", "make_parameter"]
 
 declare_codes(
     {
@@ -138,7 +138,7 @@ def make_parameter(name: str, annotation: Any, span: Span | None) -> Buffer | Va
         return Var(name, annotation, span=span)
     elif annotation in (int, float, bool):
         return Var(name, as_dtype(annotation), span=span)
-    elif isinstance(annotation, PointerType) or annotation is PointerType:
+    elif isinstance(annotation, PointerType) or is_bare_pointer(annotation):
         return Var(name, HANDLE, span=span)
     elif annotation is inspect.Parameter.empty:
         found = "it has no annotation"
@@ -151,6 +151,11 @@ def make_parameter(name: str, annotation: Any, span: Span | None) -> Buffer | Va
         facts=[found],
         help=f"annotate it: {name}: T.Tensor((M, N), 'float16') for a tensor, {name}: T.int32 for a scalar",
     )
+
+
+def is_bare_pointer(annotation: Any) -> bool:
+    """``p: T.ptr`` without a call."""
+    return annotation is PointerType or getattr(annotation, "annotates_pointer", False)
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ __all__ = ["ExecutionFault"]
 
 declare_codes(
     {
+        "E-RUN-ADDRESS": "a tensor over an address that is none",
         "E-RUN-ARGUMENT": "an argument of an interpreted function does not fit its parameter",
         "E-RUN-ASSERT": "an assertion or assumption of a kernel does not hold",
         "E-RUN-BOUNDS": "an access outside a buffer where that has no meaning",

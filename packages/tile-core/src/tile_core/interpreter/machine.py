@@ -30,16 +30,15 @@ from ..ir import (
     Return,
     Seq,
     TileOpStmt,
-    Var,
     While,
-    walk,
+    has_thread_code,
 )
-from ..tileop import TileOp
+from ..tileop import AtomicUpdate, TileOp
 from .batch import Plan, plan_batch
 from .effects import EFFECTS
 from .evaluate import Evaluator
 from .faults import ExecutionFault
-from .memory import LaneConflict, Storage, Tracker
+from .memory import LaneConflict, Storage, Tracker, memory_at
 from .tiles import run_tile_op
 from .values import convert, numpy_type
 
@@ -355,7 +354,21 @@ class Machine(Evaluator):
                 raise ExecutionFault(
                     "E-RUN-ASSERT", f"what the kernel assumes does not hold: {stmt.value!r}", span=stmt.span
                 )
+        if stmt.key == "address" and stmt.value is not None:
+            return self._at_address(stmt, stmt.subject, stmt.value)
         return self.run(stmt.body)
+
+    def _at_address(self, stmt: Attr, buffer: Buffer, address: Any) -> str | None:
+        """A buffer over memory that the kernel only has the address of, for the statements that use it."""
+        strides, shape = buffer.element_strides(), [self.integer(e, "extent") for e in buffer.shape]
+        count = 1 + sum((n - 1) * self.integer(s, "stride") for n, s in zip(shape, strides)) if all(shape) else 0
+        data = memory_at(self.integer(address, "address"), count, buffer.dtype)
+        self.storages[buffer] = storage = Storage(buffer, data)
+        try:
+            return self.run(stmt.body)
+        finally:
+            del self.storages[buffer]
+            self.forget(storage)
 
     def _tile_op(self, stmt: TileOpStmt) -> None:
         if self.mask is not None and not self.mask.any():
@@ -368,7 +381,11 @@ class Machine(Evaluator):
             self._as_one_thread(int(thread), stmt.op)
 
     def _differs_by_thread(self, op: TileOp) -> bool:
-        """Whether each thread performs the op on a tile, or with a value, of its own."""
+        """Whether each thread performs the op on a tile, or with a value, of its own. An update of a single element
+        is each thread's in code for threads."""
+        if isinstance(op, AtomicUpdate) and op.dst.static_extents() is not None:
+            if set(op.dst.static_extents() or ()) <= {1}:
+                return True
         exprs = [*op.expressions(), *(low for _, _, region in op.operands() for low in region.mins)]
         return any(np.ndim(self.evaluate(e)) for e in exprs)
 
@@ -404,7 +421,7 @@ class Machine(Evaluator):
         grid = [self.integer(extent, "grid extent") for extent in stmt.grid]
         threads = [self.integer(extent, "thread extent") for extent in stmt.threads]
         count = int(np.prod(threads, dtype=np.int64))
-        by_thread = count > 1 and _has_thread_code(stmt)
+        by_thread = count > 1 and has_thread_code(stmt.body, stmt.thread_vars)
         thread_values = _thread_indices(threads) if by_thread else [0] * len(threads)
         for var, value in zip(stmt.thread_vars, thread_values):
             self.env[var] = _typed(value, numpy_type(var.dtype))
@@ -448,9 +465,3 @@ def _thread_indices(extents: list[int]) -> list[np.ndarray]:
         found.append(linear % extent)
         linear = linear // extent
     return found
-
-
-def _has_thread_code(stmt: KernelLaunch) -> bool:
-    """Whether the body mentions a thread index, so that it means something else for each thread."""
-    variables = set(stmt.thread_vars)
-    return any(isinstance(node, Var) and node in variables for node in walk(stmt.body))

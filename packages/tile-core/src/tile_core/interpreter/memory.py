@@ -8,19 +8,54 @@ differ from running them in order, and takes all stores back.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DType
 from ..ir import Buffer
+from .faults import ExecutionFault
 from .values import numpy_type, poison
 
-__all__ = ["LaneConflict", "Storage", "Tracker"]
+__all__ = ["LaneConflict", "Nibbles", "Storage", "Tracker", "memory_at"]
 
 # Lanes count from 1, so that fresh zeroed memory (which costs nothing until it is touched) means nobody.
 _NOBODY = 0
 _SEVERAL = -1
+
+
+class Nibbles:
+    """Four-bit elements over the bytes that hold them, two each, the first in the low half; indexed like an array."""
+
+    __slots__ = ("bytes", "dtype", "element", "size")
+
+    def __init__(self, data: np.ndarray, element: DType) -> None:
+        self.bytes = data
+        self.element = element
+        self.dtype = numpy_type(element)
+        self.size = data.size * 2
+
+    def __getitem__(self, addresses: Any) -> Any:
+        found = self.bytes[np.asarray(addresses) >> 1] >> (np.asarray(addresses) & 1).astype(np.uint8) * np.uint8(4)
+        found = found & np.uint8(15)
+        if self.element.name == "int4":
+            return ((found ^ np.uint8(8)).astype(np.int8) - np.int8(8)).astype(self.dtype)
+        return found.view(self.dtype)
+
+    def __setitem__(self, addresses: Any, values: Any) -> None:
+        at, new = np.broadcast_arrays(np.asarray(addresses), np.asarray(values))
+        bits = new.astype(self.dtype, copy=False).view(np.uint8) & np.uint8(15)
+        # Halves apart: two elements of one byte may be written at once.
+        for half in (0, 1):
+            mine = (at & 1) == half
+            where, value = at[mine] >> 1, bits[mine]
+            kept = self.bytes[where] & np.uint8(0xF0 if half == 0 else 0x0F)
+            self.bytes[where] = kept | (value << np.uint8(4 * half))
+
+    def view(self, held: Any) -> np.ndarray:
+        """The bytes as another type."""
+        return self.bytes.view(held)
 
 
 class Storage:
@@ -35,7 +70,7 @@ class Storage:
     __slots__ = ("buffer", "data", "lanes", "size", "typed", "written")
 
     def __init__(
-        self, buffer: Buffer, data: np.ndarray, written: np.ndarray | None = None, lanes: Any = None, size: int = 0
+        self, buffer: Buffer, data: Any, written: np.ndarray | None = None, lanes: Any = None, size: int = 0
     ) -> None:
         self.buffer = buffer
         self.data = data
@@ -48,19 +83,46 @@ class Storage:
     def allocate(cls, buffer: Buffer, size: int, lanes: Any, track: bool) -> Storage:
         """Poisoned memory for `size` elements (of a scalar type) a lane."""
         count = 1 if lanes is None else int(np.size(lanes))
-        data = poison(size * count, buffer.dtype.scalar)
+        scalar = buffer.dtype.scalar
+        data: Any = poison(size * count, scalar)
+        if scalar.is_packed:
+            # Each lane's memory begins with a whole byte.
+            size += size % 2
+            data = Nibbles(np.full(size * count // 2, 0xA5, dtype=np.uint8), scalar)
         written = np.zeros(size * count, dtype=np.bool_) if track else None
         return cls(buffer, data, written, None if lanes is None else lanes * size, size)
 
-    def view(self, dtype: DType) -> np.ndarray:
+    def view(self, dtype: DType) -> Any:
         """The flat memory as elements of `dtype`."""
         held = numpy_type(dtype)
-        if held == self.data.dtype:
+        packed = isinstance(self.data, Nibbles)
+        if self.data.element is dtype.scalar if packed else held == self.data.dtype and not dtype.scalar.is_packed:
             return self.data
         found = self.typed.get(dtype)
         if found is None:
-            found = self.typed[dtype] = self.data.view(held)
+            found = Nibbles(self.data.view(np.uint8), dtype.scalar) if dtype.scalar.is_packed else self.data.view(held)
+            self.typed[dtype] = found
         return found
+
+
+def memory_at(address: int, count: int, dtype: DType) -> np.ndarray:
+    """The `count` elements that begin at an address of this process, as a flat array.
+
+    Raises:
+        ExecutionFault: the address is 0 though there are elements.
+    """
+    held = numpy_type(dtype)
+    if count == 0:
+        return np.zeros(0, dtype=held)
+    if address == 0:
+        raise ExecutionFault(
+            "E-RUN-ADDRESS",
+            "a tensor is made over a null pointer",
+            facts=[f"{count} elements of {dtype}"],
+            help="pass data_ptr() of a tensor that lives as long as the call",
+        )
+    raw = (ctypes.c_ubyte * (count * held.itemsize)).from_address(address)
+    return np.frombuffer(raw, dtype=np.uint8).view(held)
 
 
 class LaneConflict(Exception):

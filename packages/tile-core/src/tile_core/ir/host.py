@@ -15,6 +15,7 @@ them.
     same_device(a, b)                 whether two tensors live on one device
     check(ok, argument, field, expected, got)   raises ArgumentError unless ok
     alloc_output(k, like, dtype, shape…)        output k, a new tensor on the device of `like`
+    alloc_workspace(like, dtype, shape…)        device memory that is given back when the function returns
     launch(kernel, grid x, y, z, threads x, y, z, shared bytes, args…)
 """
 
@@ -27,7 +28,7 @@ from .expr import Call, Expr, IntImm, StringImm, as_expr, const
 from .intrinsics import Intrinsic, register_intrinsic
 from .stmt import Evaluate
 
-__all__ = ["DTYPE_CODES", "FIELDS", "HOST_OPS", "arg_is", "check", "dtype_word", "field", "host_call"]
+__all__ = ["DTYPE_CODES", "FIELDS", "HOST_OPS", "arg_is", "carrier_words", "check", "dtype_word", "field", "host_call"]
 
 BOOL = DType("bool")
 INT32 = DType("int32")
@@ -68,6 +69,7 @@ HOST_OPS = tuple(
         ("same_device", 2, True, "none", "whether two tensors share a device"),
         ("check", 5, False, "opaque", "raises unless the condition holds"),
         ("alloc_output", None, False, "opaque", "a new tensor from the caller's allocator"),
+        ("alloc_workspace", None, False, "opaque", "device memory for as long as the function runs"),
         ("launch", None, False, "opaque", "runs a kernel"),
     )
 )
@@ -78,6 +80,42 @@ def dtype_word(dtype: DType) -> int:
     scalar = dtype.scalar
     code = DTYPE_CODES.get(scalar.name, DTYPE_CODES[scalar.kind])
     return code | scalar.bits << 8 | dtype.lanes << 16
+
+
+# torch dtypes that an output of the type has, where it is not the type itself.
+_OUTPUT_CARRIERS = {
+    "int4": "int8",
+    "uint4": "uint8",
+    "float8_e3m4": "uint8",
+    "float8_e4m3": "uint8",
+    "float8_e4m3b11fnuz": "uint8",
+    "float6_e2m3fn": "uint8",
+    "float6_e3m2fn": "uint8",
+    "tfloat32": "float32",
+}
+
+
+def carrier_words(dtype: DType) -> dict[str, int]:
+    """The tensors that carry elements of a type, name → DLPack type as one word; the first is what outputs are.
+
+    A type of eight bits or fewer that is no plain integer may come as the bytes that hold it, in uint8. Four-bit types
+    come two a byte, in int8, uint8 or (float4_e2m1fn) in pairs of their own.
+    """
+    scalar = dtype.scalar
+    if scalar.name == "float4_e2m1fn":
+        names = {"float4_e2m1fn_x2": DTYPE_CODES[scalar.name] | 4 << 8 | 2 << 16}
+    elif scalar.name in _OUTPUT_CARRIERS:
+        carrier = _OUTPUT_CARRIERS[scalar.name]
+        names = {carrier: dtype_word(DType(carrier))}
+    else:
+        names = {str(dtype): dtype_word(dtype)}
+    if (scalar.is_float and scalar.bits <= 8) or scalar.bits == 4:
+        names.setdefault("uint8", dtype_word(DType("uint8")))
+    if scalar.is_float and scalar.bits in (6, 8):
+        names.setdefault(str(dtype), dtype_word(dtype))
+    if scalar.bits == 4:
+        names.setdefault("int8", dtype_word(DType("int8")))
+    return names
 
 
 def host_call(op: str, *args: Any, dtype: DType = INT32) -> Call:

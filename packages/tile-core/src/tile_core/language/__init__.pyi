@@ -27,10 +27,13 @@ from .math import abs as abs
 from .extern import access_ptr as access_ptr
 from .math import acos as acos
 from .math import acosh as acosh
+from .warp import activemask as activemask
 from .extern import address_of as address_of
 from .integers import align_up as align_up
 from .values import all_of as all_of
+from .warp import all_sync as all_sync
 from .allocate import alloc_fragment as alloc_fragment
+from .allocate import alloc_global as alloc_global
 from .allocate import alloc_local as alloc_local
 from .allocate import alloc_shared as alloc_shared
 from .allocate import alloc_var as alloc_var
@@ -39,6 +42,7 @@ from .annotate import annotate_layout as annotate_layout
 from .annotate import annotate_pass_configs as annotate_pass_configs
 from .annotate import annotate_safe_value as annotate_safe_value
 from .values import any_of as any_of
+from .warp import any_sync as any_sync
 from .math import asin as asin
 from .math import asinh as asinh
 from .annotate import assume as assume
@@ -46,8 +50,17 @@ from .math import atan as atan
 from .math import atan2 as atan2
 from .math import atanh as atanh
 from .atomic import atomic_add as atomic_add
+from .atomic import atomic_addx2 as atomic_addx2
+from .atomic import atomic_addx4 as atomic_addx4
+from .atomic import atomic_and as atomic_and
+from .atomic import atomic_load as atomic_load
 from .atomic import atomic_max as atomic_max
 from .atomic import atomic_min as atomic_min
+from .atomic import atomic_or as atomic_or
+from .atomic import atomic_store as atomic_store
+from .atomic import atomic_xor as atomic_xor
+from .warp import ballot as ballot
+from .warp import ballot_sync as ballot_sync
 from .types import bfloat16 as bfloat16
 from .integers import bitwise_and as bitwise_and
 from .integers import bitwise_not as bitwise_not
@@ -76,14 +89,11 @@ from ..frontend import dynamic as dynamic
 from ..frontend import empty as empty
 from .math import erf as erf
 from .math import exp as exp
-from .math import exp10 as exp10
 from .math import exp2 as exp2
+from .math import exp10 as exp10
 from .math import fabs as fabs
 from .fill import fill as fill
-from .types import float16 as float16
-from .types import float32 as float32
 from .types import float4_e2m1fn as float4_e2m1fn
-from .types import float64 as float64
 from .types import float6_e2m3fn as float6_e2m3fn
 from .types import float6_e3m2fn as float6_e3m2fn
 from .types import float8_e3m4 as float8_e3m4
@@ -94,6 +104,9 @@ from .types import float8_e4m3fnuz as float8_e4m3fnuz
 from .types import float8_e5m2 as float8_e5m2
 from .types import float8_e5m2fnuz as float8_e5m2fnuz
 from .types import float8_e8m0fnu as float8_e8m0fnu
+from .types import float16 as float16
+from .types import float32 as float32
+from .types import float64 as float64
 from .math import floor as floor
 from .integers import floordiv as floordiv
 from .integers import floormod as floormod
@@ -104,10 +117,14 @@ from .kernel import get_block_binding as get_block_binding
 from .kernel import get_block_bindings as get_block_bindings
 from .kernel import get_block_extent as get_block_extent
 from .kernel import get_block_extents as get_block_extents
+from .warp import get_lane_idx as get_lane_idx
 from .kernel import get_thread_binding as get_thread_binding
 from .kernel import get_thread_bindings as get_thread_bindings
 from .kernel import get_thread_extent as get_thread_extent
 from .kernel import get_thread_extents as get_thread_extents
+from .warp import get_warp_group_idx as get_warp_group_idx
+from .warp import get_warp_idx as get_warp_idx
+from .warp import get_warp_idx_sync as get_warp_idx_sync
 from .loop import grid as grid
 from .types import half as half
 from .types import handle as handle
@@ -115,26 +132,31 @@ from .math import hypot as hypot
 from .values import if_then_else as if_then_else
 from .extern import import_source as import_source
 from .values import infinity as infinity
+from .types import int4 as int4
+from .types import int8 as int8
 from .types import int16 as int16
 from .types import int32 as int32
-from .types import int4 as int4
 from .types import int64 as int64
-from .types import int8 as int8
 from .math import isfinite as isfinite
 from .math import isinf as isinf
 from .math import isnan as isnan
 from .math import ldexp as ldexp
 from .math import likely as likely
 from .math import log as log
-from .math import log10 as log10
 from .math import log1p as log1p
 from .math import log2 as log2
+from .math import log10 as log10
 from .types import long as long
 from ..frontend import macro as macro
+from .views import make_tensor as make_tensor
+from .views import make_tensor_from_addr as make_tensor_from_addr
+from .warp import match_all_sync as match_all_sync
+from .warp import match_any_sync as match_any_sync
 from .math import max as max
 from .values import max_value as max_value
 from .math import min as min
 from .values import min_value as min_value
+from .warp import named_barrier_arrive as named_barrier_arrive
 from .math import nearbyint as nearbyint
 from .math import nextafter as nextafter
 from .integers import popcount as popcount
@@ -151,34 +173,55 @@ from .reduce import reduce_max as reduce_max
 from .reduce import reduce_min as reduce_min
 from .reduce import reduce_sum as reduce_sum
 from .values import reinterpret as reinterpret
+from .views import reshape as reshape
 from .math import round as round
 from .math import rsqrt as rsqrt
 from .loop import serial as serial
+from .warp import shfl_down as shfl_down
+from .warp import shfl_sync as shfl_sync
+from .warp import shfl_up as shfl_up
+from .warp import shfl_xor as shfl_xor
 from .integers import shift_left as shift_left
 from .integers import shift_right as shift_right
 from .types import short as short
+from .warp import shuffle_elect as shuffle_elect
 from .math import sigmoid as sigmoid
 from .math import sin as sin
 from .math import sinh as sinh
 from .math import sqrt as sqrt
 from .tensor import symbolic as symbolic
-from .annotate import sync_threads as sync_threads
+from .warp import sync_grid as sync_grid
+from .warp import sync_threads as sync_threads
+from .warp import sync_warp as sync_warp
+from .warp import syncthreads_and as syncthreads_and
+from .warp import syncthreads_count as syncthreads_count
+from .warp import syncthreads_or as syncthreads_or
 from .math import tan as tan
 from .math import tanh as tanh
 from .types import tfloat32 as tfloat32
 from .math import trunc as trunc
 from .integers import truncdiv as truncdiv
 from .integers import truncmod as truncmod
+from .warp import tvm_warp_activemask as tvm_warp_activemask
+from .warp import tvm_warp_shuffle as tvm_warp_shuffle
+from .warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
+from .warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from .types import uint as uint
+from .types import uint4 as uint4
+from .types import uint8 as uint8
 from .types import uint16 as uint16
 from .types import uint32 as uint32
-from .types import uint4 as uint4
 from .types import uint64 as uint64
-from .types import uint8 as uint8
 from .loop import unroll as unroll
 from .annotate import use_swizzle as use_swizzle
 from .loop import vectorized as vectorized
+from .views import view as view
 from .types import void as void
+from .warp import warp_reduce_bitand as warp_reduce_bitand
+from .warp import warp_reduce_bitor as warp_reduce_bitor
+from .warp import warp_reduce_max as warp_reduce_max
+from .warp import warp_reduce_min as warp_reduce_min
+from .warp import warp_reduce_sum as warp_reduce_sum
 
 bool: DType
 float: DType
@@ -361,10 +404,13 @@ __all__ = [
     "access_ptr",
     "acos",
     "acosh",
+    "activemask",
     "address_of",
     "align_up",
     "all_of",
+    "all_sync",
     "alloc_fragment",
+    "alloc_global",
     "alloc_local",
     "alloc_shared",
     "alloc_var",
@@ -373,6 +419,7 @@ __all__ = [
     "annotate_pass_configs",
     "annotate_safe_value",
     "any_of",
+    "any_sync",
     "asin",
     "asinh",
     "assume",
@@ -380,8 +427,17 @@ __all__ = [
     "atan2",
     "atanh",
     "atomic_add",
+    "atomic_addx2",
+    "atomic_addx4",
+    "atomic_and",
+    "atomic_load",
     "atomic_max",
     "atomic_min",
+    "atomic_or",
+    "atomic_store",
+    "atomic_xor",
+    "ballot",
+    "ballot_sync",
     "bfloat16",
     "bitwise_and",
     "bitwise_not",
@@ -411,15 +467,12 @@ __all__ = [
     "empty",
     "erf",
     "exp",
-    "exp10",
     "exp2",
+    "exp10",
     "fabs",
     "fill",
     "float",
-    "float16",
-    "float32",
     "float4_e2m1fn",
-    "float64",
     "float6_e2m3fn",
     "float6_e3m2fn",
     "float8_e3m4",
@@ -430,6 +483,9 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
     "floor",
     "floordiv",
     "floormod",
@@ -440,10 +496,14 @@ __all__ = [
     "get_block_bindings",
     "get_block_extent",
     "get_block_extents",
+    "get_lane_idx",
     "get_thread_binding",
     "get_thread_bindings",
     "get_thread_extent",
     "get_thread_extents",
+    "get_warp_group_idx",
+    "get_warp_idx",
+    "get_warp_idx_sync",
     "grid",
     "half",
     "handle",
@@ -452,26 +512,31 @@ __all__ = [
     "import_source",
     "infinity",
     "int",
+    "int4",
+    "int8",
     "int16",
     "int32",
-    "int4",
     "int64",
-    "int8",
     "isfinite",
     "isinf",
     "isnan",
     "ldexp",
     "likely",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "long",
     "macro",
+    "make_tensor",
+    "make_tensor_from_addr",
+    "match_all_sync",
+    "match_any_sync",
     "max",
     "max_value",
     "min",
     "min_value",
+    "named_barrier_arrive",
     "nearbyint",
     "nextafter",
     "popcount",
@@ -488,32 +553,53 @@ __all__ = [
     "reduce_min",
     "reduce_sum",
     "reinterpret",
+    "reshape",
     "round",
     "rsqrt",
     "serial",
+    "shfl_down",
+    "shfl_sync",
+    "shfl_up",
+    "shfl_xor",
     "shift_left",
     "shift_right",
     "short",
+    "shuffle_elect",
     "sigmoid",
     "sin",
     "sinh",
     "sqrt",
     "symbolic",
+    "sync_grid",
     "sync_threads",
+    "sync_warp",
+    "syncthreads_and",
+    "syncthreads_count",
+    "syncthreads_or",
     "tan",
     "tanh",
     "tfloat32",
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_warp_activemask",
+    "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down",
+    "tvm_warp_shuffle_up",
     "uint",
+    "uint4",
+    "uint8",
     "uint16",
     "uint32",
-    "uint4",
     "uint64",
-    "uint8",
     "unroll",
     "use_swizzle",
     "vectorized",
+    "view",
     "void",
+    "warp_reduce_bitand",
+    "warp_reduce_bitor",
+    "warp_reduce_max",
+    "warp_reduce_min",
+    "warp_reduce_sum",
 ]

@@ -1,5 +1,5 @@
-"""Memory on chip: tiles in shared memory and registers, arrays and scalars of a thread. A buffer lives as long as the
-block that allocates it."""
+"""Memory: tiles in shared memory and registers, arrays and scalars of a thread, which live as long as the block that
+allocates them; and workspaces in device memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ..errors import CompileError, declare_codes
 from ..frontend.builder import ScalarRef, known, require_builder
 from ..frontend.placeholder import refuse_placeholder
 from ..frontend.regions import static_value
-from ..ir import Buffer, Expr, IntImm, as_expr, const, find_scope
+from ..frontend.signature import as_extents
+from ..ir import Buffer, BufferLoad, Expr, IntImm, Var, as_expr, const, find_scope, walk
 
-__all__ = ["alloc_fragment", "alloc_local", "alloc_shared", "alloc_var"]
+__all__ = ["alloc_fragment", "alloc_global", "alloc_local", "alloc_shared", "alloc_var"]
 
 declare_codes(
     {
@@ -45,6 +46,46 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buf
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
     """An array that each thread has for itself."""
     return _allocate("T.alloc_local", shape, dtype, scope, "local")
+
+
+def alloc_global(shape: Any, dtype: Any, scope: str = "global") -> Buffer:
+    """A workspace in device memory, which the call allocates and gives back; all launches of the function share it.
+
+    Its contents are undefined at first. Inside `with T.Kernel` it is still one for the whole grid.
+
+    Args:
+        shape: extents: numbers, or expressions of shape variables and scalar parameters.
+        dtype: element type.
+        scope: global.
+
+    Raises:
+        CompileError: an extent depends on values that only the kernel has (E-ALLOC-SHAPE).
+    """
+    builder = require_builder("T.alloc_global")
+    if scope != "global":
+        raise CompileError(
+            "E-ALLOC-SCOPE",
+            f"T.alloc_global does not allocate in scope {scope!r}",
+            facts=["allowed: 'global'"],
+            help="on chip use T.alloc_shared, T.alloc_fragment or T.alloc_local",
+        )
+    if builder.eager is not None:
+        builder.eager.require_solved(builder)
+    extents = as_extents(shape, "shape")
+    for extent in extents:
+        for node in walk(extent):
+            if isinstance(node, BufferLoad) or (isinstance(node, Var) and node in builder.home):
+                raise CompileError(
+                    "E-ALLOC-SHAPE",
+                    "the size of a workspace must be known before the kernel starts",
+                    facts=[f"found {node!r} in {list(extents)!r}"],
+                    help="use numbers, shape variables and scalar parameters; allocate for the largest case",
+                )
+        builder.adopt(extent)
+    root = builder.frames[0]
+    buffer = Buffer(builder.take_hint("workspace"), extents, as_dtype(dtype), "global", span=builder.span)
+    root.allocations.append(buffer)
+    return buffer
 
 
 def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None) -> Any:

@@ -121,6 +121,8 @@ def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool =
     return PointerType(dtype)
 
 
+# ``p: T.ptr`` means ``p: T.ptr()``.
+setattr(ptr, "annotates_pointer", True)  # noqa: B010 - functions have no such attribute for type checkers
 symbolic = dynamic
 
 

@@ -14,7 +14,7 @@ from ..errors import CompileError, declare_codes
 from ..ir import Expr, structural_equal
 from ..ir.values import register_value
 from ..source import Span
-from .maps import apply_map, make_map, static_extents
+from .maps import apply_map, flat_index, make_map, static_extents, unflatten
 
 __all__ = ["Fragment"]
 
@@ -312,6 +312,22 @@ class Fragment:
 
         threads, regs = (self.threads * factor, self.regs) if on_threads else (self.threads, self.regs * factor)
         return Fragment(domain, threads, regs, self.replicas, forward)
+
+    def reshape(self, domain: Any) -> Fragment:
+        """The fragment seen through another shape of equally many elements, in row-major order."""
+        extents = static_extents(domain, "reshape")
+        if prod(extents) != prod(self.domain):
+            raise CompileError(
+                "E-LAYOUT-COMPOSE",
+                "the shapes hold different numbers of elements",
+                facts=[f"fragment of {self.domain}: {prod(self.domain)}", f"asked for {extents}: {prod(extents)}"],
+                help="give a shape of equally many elements",
+            )
+
+        def forward(*given: Any) -> tuple[Any, Any]:
+            return self.place(unflatten(flat_index(given[:-1], extents), self.domain), given[-1])
+
+        return Fragment(extents, self.threads, self.regs, self.replicas, forward)
 
     def replicate(self, factor: int) -> Fragment:
         """The same tile held by `factor` groups of threads."""

@@ -37,7 +37,8 @@ class _Apply(Rewriter):
         for buffer, layout in pairs:
             if isinstance(layout, Layout) and not is_plain(layout):
                 self.layouts[buffer] = layout
-                self.buffers[buffer] = buffer.with_(shape=as_shape(tuple(layout.image)), strides=())
+                data = None if buffer.data is None else self.buffer(buffer.data)
+                self.buffers[buffer] = buffer.with_(shape=as_shape(tuple(layout.image)), strides=(), data=data)
         body = self.rewrite(node.body)
         allocations = tuple(self.buffer(b) for b in node.allocations)
         others = tuple(pair for pair in node.annotations if pair[0] != "layouts")

@@ -67,7 +67,8 @@ class _Flatten(ScopedRewriter):
         self.index_types: dict[Buffer, DType] = {}
 
     def rewrite_Block(self, node: Block) -> Stmt:
-        allocations = tuple(self.flatten(b) for b in node.allocations)
+        # Device memory stays as the host allocates it; accesses go to its flat view.
+        allocations = tuple(b if b.memory.level == "device" else self.flatten(b) for b in node.allocations)
         annotations = tuple(pair for pair in node.annotations if pair[0] not in ("layouts", "safe_value"))
         return node.with_(allocations=allocations, annotations=annotations, body=self.body(node.body))
 

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+from ..analysis import owner_exclusions, root_buffer
 from ..arith import Prover
 from ..ir import (
     AccessPtr,
+    Bind,
     Block,
     Buffer,
     BufferLoad,
@@ -28,24 +31,28 @@ from ..ir import (
     Expr,
     For,
     If,
+    IntImm,
+    KernelLaunch,
     PrimFunc,
     Rewriter,
+    Seq,
     Stmt,
     TileOpStmt,
     Var,
     Visitor,
     binary,
     const,
+    select,
     seq,
     walk,
 )
 from ..ir.pipe import Pipe
 from .base import Pass, PassContext, register_pass
+from .pipeline_report import report_of
 from .pipeline_schedule import Schedule, schedule_loop
 from .select_instructions import known_candidates
 
 __all__ = ["AsyncQueue", "InjectSoftwarePipeline"]
-
 
 _CONSUMED = ("num_stages", "order", "stage", "pipes", "group", "sync")
 
@@ -70,13 +77,35 @@ class InjectSoftwarePipeline(Pass):
         planner.visit(function.body)
         if not planner.schedules:
             return function
+        context.solver_queries += planner.prover.solver_queries
         counts: dict[Buffer, int] = {}
         for schedule in planner.schedules.values():
             for versioned in schedule.versions:
+                if versioned.count == 1:
+                    continue
                 counts[versioned.buffer] = max(versioned.count, counts.get(versioned.buffer, 1))
                 context.reports.setdefault("versions", []).append(versioned)
         new = {b: b.with_(shape=(const(n, "int32"), *b.shape)) for b, n in counts.items()}
-        return _Inject(planner.schedules, new, self.queues, known_candidates(context)).rewrite(function)
+        for view in _views(function):
+            root = root_buffer(view)
+            if root in counts:
+                # A view shows all of its tile, so the versions lie behind each other in it, too.
+                new[view] = view.with_(shape=(const(counts[root], "int32"), *view.shape), data=new[root])
+        inject = _Inject(planner.schedules, new, self.queues, known_candidates(context))
+        result = inject.rewrite(function)
+        exclusions = _exclusions(planner.schedules)
+        context.reports.setdefault("pipelines", []).extend(
+            report_of(
+                emitter.schedule,
+                function.name,
+                planner.threads,
+                emitter.pending(),
+                sorted(emitter.commits),
+                exclusions.get(emitter.schedule.loop, ()),
+            )
+            for emitter in inject.emitters
+        )
+        return result
 
 
 class _Planner(Visitor):
@@ -86,6 +115,14 @@ class _Planner(Visitor):
         super().__init__()
         self.schedules: dict[For, Schedule] = {}
         self.homes = _loops_that_use(function)
+        self.prover = Prover()
+        self.threads = 1
+
+    def visit_KernelLaunch(self, node: KernelLaunch) -> None:
+        self.threads = prod(e.value if isinstance(e, IntImm) else 1 for e in node.threads)
+        for var, extent in (*zip(node.grid_vars, node.grid), *zip(node.thread_vars, node.threads)):
+            self.prover.bind(var, 0, extent)
+        self.visit_children(node)
 
     def visit_For(self, node: For) -> None:
         if node.kind == "pipelined":
@@ -105,7 +142,15 @@ class _Planner(Visitor):
             for buffer, loops in self.homes.items()
             if buffer.memory.level == "block" and buffer.memory.addressable and None not in loops
         }
-        return schedule_loop(loop, depth, stages, order, own)
+        return schedule_loop(loop, depth, stages, order, own, self.prover)
+
+
+def _views(function: PrimFunc) -> list[Buffer]:
+    """The views of other buffers that a function uses."""
+    places = (BufferLoad, BufferStore, BufferRegion, AccessPtr)
+    return list(
+        dict.fromkeys(n.buffer for n in walk(function.body) if isinstance(n, places) and n.buffer.data is not None)
+    )
 
 
 def _loops_that_use(function: PrimFunc) -> dict[Buffer, set[For | None]]:
@@ -140,6 +185,7 @@ class _Inject(Rewriter):
         self.versioned = versioned
         self.queues = queues
         self.candidates = candidates
+        self.emitters: list[_Emitter] = []
 
     def rewrite_Block(self, node: Block) -> Stmt:
         new = self.rewrite_children(node)
@@ -149,7 +195,26 @@ class _Inject(Rewriter):
         schedule = self.schedules.get(node)
         if schedule is None:
             return self.rewrite_children(node)
-        return _Emitter(schedule, self.versioned, self.queues, self.candidates).emit()
+        emitter = _Emitter(schedule, self.versioned, self.queues, self.candidates)
+        self.emitters.append(emitter)
+        return emitter.emit()
+
+
+def _exclusions(schedules: Mapping[For, Schedule]) -> dict[For, list[str]]:
+    """Loop → sentences about loops before it that use the same buffers."""
+    loops = list(schedules)
+    owners = [
+        [a.site for a in s.found.accesses.accesses if a.root in s.found.rings] if s.found is not None else []
+        for s in schedules.values()
+    ]
+    found: dict[For, list[str]] = {}
+    for edge in owner_exclusions(owners):
+        assert edge.buffer is not None and edge.first is not None
+        before = loops[edge.source].span
+        found.setdefault(loops[edge.target], []).append(
+            f"{edge.buffer.name} belongs to the loop at {before!r} until its last use ({edge.first.span!r})"
+        )
+    return found
 
 
 def _with_versions(block: Block, versioned: dict[Buffer, Buffer]) -> Block:
@@ -175,7 +240,12 @@ class _Emitter:
         self.queues = queues
         self.candidates = candidates
         self.prover = Prover(solver=False)
+        self.waiting: dict[int, list[tuple[str, int]]] = {}
         self.commits, self.waits = self._groups()
+
+    def pending(self) -> dict[int, list[tuple[str, int]]]:
+        """Place in the slot → (queue, groups left unfinished) of the waits in front of it."""
+        return self.waiting
 
     def emit(self) -> Stmt:
         """Prologue, loop and epilogue, in the Blocks of the loop's body."""
@@ -187,9 +257,7 @@ class _Emitter:
         var = Var(loop.var.name, loop.var.dtype, span=loop.var.span)
         trips = extent if last == 0 else self.prover.simplify(binary("max", binary("sub", extent, last), 0))
         steady = self._slot(var, lambda s: None)
-        kept = tuple(
-            p for p in loop.annotations if p[0] not in ("num_stages", "order", "stage", "pipes", "group", "sync")
-        )
+        kept = tuple(p for p in loop.annotations if p[0] not in _CONSUMED)
         parts.append(For(var, binary("add", low, last), trips, "serial", steady, loop.step, kept, span=loop.span))
         start = extent if self.prover.proves(binary("ge", extent, last)) else binary("max", extent, last)
         for slot in range(last):
@@ -216,24 +284,40 @@ class _Emitter:
     def _slot(self, time: Expr, guard: Callable[[int], Any]) -> Stmt:
         """All statements of one time slot."""
         out: list[Stmt] = self._waits_at(-1, guard)
+        named: dict[Var, Expr] = {}
         for place, index in enumerate(self.schedule.order):
             out += self._waits_at(place, guard)
             stage = self.schedule.stages[index]
             condition = guard(stage)
             if condition is not False:
-                stmt = self._instance(index, binary("sub", time, stage))
-                out.append(stmt if condition is None else If(condition, stmt, span=stmt.span))
+                out += self._guarded(index, self._instance(index, binary("sub", time, stage), named), condition, named)
             out += self.commits.get(place, ())
         return seq(*out)
+
+    def _guarded(self, index: int, stmt: Stmt, condition: Any, named: dict[Var, Expr]) -> list[Stmt]:
+        """An instance under its condition. A value that the loop's own data decides keeps its name for the rest of the
+        slot, so the condition goes into the value."""
+        original = self.schedule.statements[index]
+        if not isinstance(original, Bind):
+            return [stmt if condition is None else If(condition, stmt, span=stmt.span)]
+        parts = list(stmt.stmts) if isinstance(stmt, Seq) else [stmt]
+        bind = parts[-1]
+        assert isinstance(bind, Bind)
+        named[original.var] = bind.var
+        if condition is not None:
+            parts[-1] = bind.with_(value=select(condition, bind.value, const(0, bind.var.dtype), lazy=True))
+        return parts
 
     def _waits_at(self, place: int, guard: Callable[[int], Any]) -> list[Stmt]:
         """Waits before a place, without those whose consumer surely does not run in this slot."""
         return [stmt for stage, stmt in self.waits.get(place, ()) if guard(stage) is not False]
 
-    def _instance(self, index: int, iteration: Expr) -> Stmt:
+    def _instance(self, index: int, iteration: Expr, named: dict[Var, Expr]) -> Stmt:
+        """A statement for one iteration; `named` are values that statements of the slot have bound before it."""
         loop = self.schedule.loop
         stmt = self.schedule.statements[index]
-        binds, values = [], {loop.var: iteration}
+        binds: list[Bind] = []
+        values: dict[Var, Expr] = {loop.var: iteration, **named}
         for bind in self.schedule.binds:
             var = Var(bind.var.name, bind.var.dtype, span=bind.var.span)
             value = _Instance(self.versioned, dict(values), None).rewrite(bind.value)
@@ -276,6 +360,7 @@ class _Emitter:
             stages[key] = min(stage, stages.get(key, stage))
         waits: dict[int, list[tuple[int, Stmt]]] = {}
         for (where, queue), allowed in pending.items():
+            self.waiting.setdefault(where, []).append((queue, allowed))
             waits.setdefault(where, []).append((stages[where, queue], self.queues[queue].wait(allowed)))
         return commits, waits
 
@@ -288,12 +373,17 @@ class _Emitter:
             for op in _async_ops(stmt, self.candidates):
                 for _, role, region in op.op.operands():
                     if role != "in":
-                        writers.setdefault(region.buffer, []).append(i)
+                        writers.setdefault(root_buffer(region.buffer), []).append(i)
         for buffer, producers in writers.items():
             users = {
                 i
                 for i, stmt in enumerate(statements)
-                if i not in producers and any(getattr(n, "buffer", None) is buffer for n in walk(stmt))
+                if i not in producers
+                and any(
+                    isinstance(n, (BufferLoad, BufferStore, BufferRegion, AccessPtr))
+                    and root_buffer(n.buffer) is buffer
+                    for n in walk(stmt)
+                )
             }
             groups.setdefault(tuple(sorted(set(producers))), set()).update(users)
         merged: dict[tuple[int, ...], list[int]] = {}
@@ -324,7 +414,7 @@ def _queue_of(stmt: TileOpStmt, candidates: Any) -> str | None:
     return None
 
 
-def _needed(stmt: Stmt, binds: list[Any]) -> list[Any]:
+def _needed(stmt: Stmt, binds: list[Bind]) -> list[Bind]:
     """The binds that a statement uses, directly or through others."""
     used = {n for n in walk(stmt) if isinstance(n, Var)}
     kept = []

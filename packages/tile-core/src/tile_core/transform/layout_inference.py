@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from ..analysis import root_buffer
 from ..arith import Prover
 from ..errors import CompileError, declare_codes
 from ..ir import (
@@ -44,7 +45,12 @@ from .select_instructions import block_threads, rank_candidates
 
 __all__ = ["LayoutInference", "Placement"]
 
-declare_codes({"E-LAYOUT-CONFLICT": "two uses of a buffer need different layouts"})
+declare_codes(
+    {
+        "E-LAYOUT-CONFLICT": "two uses of a buffer need different layouts",
+        "E-LAYOUT-VIEW": "a view of a tile in registers as elements of another type",
+    }
+)
 
 _STRENGTHS = ("strict", "common", "free")
 
@@ -81,14 +87,19 @@ class LayoutInference(Pass):
         self.placement = placement
 
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
-        prover = Prover()
-        problem = _Problem(context, prover, self.placement)
-        problem.visit(function.body)
-        layouts = problem.solve()
-        context.solver_queries += prover.solver_queries
-        problem.report()
-        taken = {id(use.stmt): use.candidate.name for use in problem.uses if not isinstance(use, _LoopUse)}
-        return _Annotate(layouts, taken).rewrite(function)
+        annotate = _Annotate()
+        # Each launch is a problem of its own: its threads and its tiles are its own.
+        for launch in [n for n in walk(function.body) if isinstance(n, KernelLaunch)]:
+            prover = Prover()
+            problem = _Problem(context, prover, self.placement)
+            problem.visit(launch)
+            annotate.layouts.update(problem.solve())
+            context.solver_queries += prover.solver_queries
+            problem.report()
+            uses = [use for use in problem.uses if not isinstance(use, _LoopUse)]
+            annotate.taken.update((id(use.stmt), use.candidate.name) for use in uses)
+            annotate.views.update(problem.views)
+        return annotate.rewrite(function)
 
 
 @dataclass
@@ -171,6 +182,8 @@ class _Problem(Visitor):
         self.buffers: list[Buffer] = []
         self.fixed: dict[Buffer, list[_Demand]] = {}
         self.users: dict[Buffer, list[_Use]] = {}
+        # Tile → its views that show the same elements in another shape: a layout of one is a layout of all.
+        self.views: dict[Buffer, dict[Buffer, None]] = {}
         self.reason = ""
 
     # Collecting
@@ -233,14 +246,26 @@ class _Problem(Visitor):
         self.visit_children(node)
 
     def visit_AccessPtr(self, node: AccessPtr) -> None:
-        self._plain(node.buffer, node, "a pointer taken to it")
+        self._plain(root_buffer(node.buffer), node, "a pointer taken to it")
         self.visit_children(node)
 
     def _view(self, buffer: Buffer, node: Any) -> None:
-        if buffer.data is not None:
-            root = buffer
-            while root.data is not None:
-                root = root.data
+        if buffer.data is None:
+            return
+        root = root_buffer(buffer)
+        if not needs_layout(root):
+            return
+        if reshapes(buffer):
+            self.views.setdefault(root, {}).setdefault(buffer)
+        elif self.placement is not None and self.placement.takes(root):
+            raise CompileError(
+                "E-LAYOUT-VIEW",
+                f"{buffer.name} shows {root.name}, a tile in registers, as {buffer.dtype}",
+                span=node.span,
+                facts=[f"{root!r} is spread over the threads of the block, element by element"],
+                help=f"T.copy {root.name} to shared memory and view it there, or convert values with T.reinterpret",
+            )
+        else:
             self._plain(root, node, f"its view {buffer.name}")
 
     def _plain(self, buffer: Buffer, node: Any, label: str) -> None:
@@ -263,7 +288,11 @@ class _Problem(Visitor):
                 break
             demoted.given_up.append((demoted.candidate.name, self.reason))
             demoted.position += 1
-        return {b: layouts[b].layout if b in layouts else self._default(b) for b in self.buffers}
+        found = {b: layouts[b].layout if b in layouts else self._default(b) for b in self.buffers}
+        for root, views in self.views.items():
+            if root in found:
+                found.update((view, seen_as(found[root], root, view)) for view in views)
+        return found
 
     def _default(self, buffer: Buffer) -> Layout | Fragment:
         if self.placement is not None and self.placement.takes(buffer):
@@ -288,14 +317,16 @@ class _Problem(Visitor):
                 for constraint in use.constraints(self.facts):
                     if constraint.strength != strength:
                         continue
-                    known = layouts.get(constraint.buffer)
+                    root = root_buffer(constraint.buffer)
+                    known = layouts.get(root)
                     demand = _Demand(constraint.layout, strength, use, use.label, use.stmt.span)
                     loser = self._place(constraint.buffer, demand, layouts)
                     if loser is not None:
                         return loser, layouts
-                    if layouts.get(constraint.buffer) is known:
+                    if layouts.get(root) is known:
                         continue
-                    for other in self.users.get(constraint.buffer, ()):
+                    others = [u for b in (root, *self.views.get(root, ())) for u in self.users.get(b, ())]
+                    for other in others:
                         if other is not use and id(other) not in waiting:
                             queue.append(other)
                             waiting.add(id(other))
@@ -310,10 +341,18 @@ class _Problem(Visitor):
     def _place(self, buffer: Buffer, demand: _Demand, layouts: dict[Buffer, _Demand]) -> _Use | None:
         """Takes the demand unless a stronger one holds; returns the op that has to give way on a conflict of strict
         ones."""
+        root = root_buffer(buffer)
+        if root is not buffer:
+            if not reshapes(buffer):
+                return None
+            demand = replace(demand, layout=seen_as(demand.layout, buffer, root))
+            buffer = root
         held = layouts.get(buffer)
         if held is None or (held.strength != "strict" and demand.strength == "strict"):
             layouts[buffer] = demand
             self.facts.layouts[buffer] = demand.layout
+            for view in self.views.get(buffer, ()):
+                self.facts.layouts[view] = seen_as(demand.layout, buffer, view)
             return None
         if demand.strength != "strict" or held.layout == demand.layout:
             return None
@@ -335,10 +374,11 @@ class _Problem(Visitor):
 
 
 class _Annotate(Rewriter):
-    def __init__(self, layouts: dict[Buffer, Layout | Fragment], taken: dict[int, str]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.layouts = layouts
-        self.taken = taken
+        self.layouts: dict[Buffer, Layout | Fragment] = {}
+        self.taken: dict[int, str] = {}
+        self.views: dict[Buffer, dict[Buffer, None]] = {}
 
     def rewrite_TileOpStmt(self, node: TileOpStmt) -> Stmt:
         name = self.taken[id(node)]
@@ -346,12 +386,32 @@ class _Annotate(Rewriter):
 
     def rewrite_Block(self, node: Block) -> Stmt:
         new = self.rewrite_children(node)
-        own = tuple((b, self.layouts[b]) for b in new.allocations if b in self.layouts)
+        shown = [v for b in new.allocations for v in (b, *self.views.get(b, ()))]
+        own = tuple((b, self.layouts[b]) for b in shown if b in self.layouts)
         others = tuple(pair for pair in new.annotations if pair[0] != "layouts")
         return new.with_(annotations=(*others, ("layouts", own)) if own else others)
 
     def buffer(self, buffer: Buffer) -> Buffer:
         return buffer
+
+
+def reshapes(buffer: Buffer) -> bool:
+    """Whether a buffer shows the elements of the tile that owns its storage in another shape."""
+    while buffer.data is not None:
+        if buffer.dtype is not buffer.data.dtype or buffer.strides or buffer.offset is not None:
+            return False
+        buffer = buffer.data
+    return True
+
+
+def seen_as(layout: Any, buffer: Buffer, other: Buffer) -> Any:
+    """The layout of `other`, which shows the elements of `buffer` in another shape, when this is that of `buffer`."""
+    shape = other.static_shape()
+    if shape is None or shape == buffer.static_shape():
+        return layout
+    if isinstance(layout, Layout) and layout == row_major(tuple(layout.domain)):
+        return row_major(shape)
+    return layout.reshape(shape)
 
 
 def needs_layout(buffer: Buffer) -> bool:

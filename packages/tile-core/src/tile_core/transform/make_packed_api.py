@@ -10,6 +10,7 @@ defines no size may be None.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import DType
@@ -19,6 +20,7 @@ from ..ir import (
     Attr,
     Binary,
     Bind,
+    Block,
     Buffer,
     Expr,
     If,
@@ -36,7 +38,7 @@ from ..ir import (
     seq,
     walk,
 )
-from ..ir.host import arg_is, check, dtype_word, field, host_call
+from ..ir.host import arg_is, carrier_words, check, dtype_word, field, host_call
 from .base import Pass, PassContext, register_pass
 
 __all__ = ["MakePackedAPI"]
@@ -44,6 +46,7 @@ __all__ = ["MakePackedAPI"]
 declare_codes(
     {
         "E-ABI-SIZE": "a shape variable that no input defines",
+        "E-ABI-NIBBLES": "a tensor of four-bit elements whose rows do not fill whole bytes",
         "E-ABI-OUTPUT": "an output that cannot be allocated by the callee",
     }
 )
@@ -154,10 +157,20 @@ class _Packer:
         ndim = field(tensor, "ndim")
         expect(binary("eq", ndim, buffer.ndim), "ndim", buffer.ndim, ndim)
         word = field(tensor, "dtype")
-        expect(binary("eq", word, dtype_word(buffer.dtype)), "dtype", str(buffer.dtype), tensor)
-        for axis, extent in enumerate(buffer.shape):
-            out += self._dimension(buffer, "shape", axis, extent, field(tensor, "shape", axis), may_define)
+        carriers = carrier_words(buffer.dtype)
+        known: Expr | None = None
+        for one in carriers.values():
+            equal = binary("eq", word, one)
+            known = equal if known is None else binary("or", known, equal)
+        assert known is not None
+        expect(known, "dtype", _carrier_text(buffer.dtype, carriers), tensor)
         strides = buffer.strides or _strides(buffer.shape)
+        _require_whole_bytes(self.function, buffer)
+        for axis, extent in enumerate(buffer.shape):
+            got = field(tensor, "shape", axis)
+            if buffer.dtype.is_packed and axis == buffer.ndim - 1:
+                got = binary("mul", got, 2)
+            out += self._dimension(buffer, "shape", axis, extent, got, may_define)
         for axis, stride in enumerate(strides):
             out += self._stride(buffer, tensor, axis, stride, may_define and bool(buffer.strides))
         device = field(tensor, "device_type")
@@ -201,6 +214,8 @@ class _Packer:
 
     def _stride(self, buffer: Buffer, tensor: Var, axis: int, expected: Expr, may_define: bool) -> list[Stmt]:
         got = field(tensor, "stride", axis)
+        if buffer.dtype.is_packed and axis != buffer.ndim - 1:
+            got = binary("mul", got, 2)
         found = self._dimension(buffer, "strides", axis, expected, got, may_define)
         # The stride of an axis with one element is never used, nor are any of an empty tensor; whoever made
         # the tensor may have left anything.
@@ -236,24 +251,75 @@ class _Packer:
         handle = Var(f"{param.name}_tensor", HANDLE)
         self.handles[param] = handle
         like: Expr = self.anchor if self.anchor is not None else const(0, HANDLE)
+        _require_whole_bytes(self.function, param)
         shape = [_widen(e) for e in param.shape]
-        call = host_call("alloc_output", position, like, dtype_word(param.dtype), *shape, dtype=HANDLE)
+        if param.dtype.is_packed:
+            shape[-1] = binary("floordiv", shape[-1], 2)
+        word = next(iter(carrier_words(param.dtype).values()))
+        call = host_call("alloc_output", position, like, word, *shape, dtype=HANDLE)
         return Bind(handle, call, span=param.span)
 
     def _launches(self, body: Stmt) -> Stmt:
         """The body with each launch taking the addresses that the tensors hold now."""
         addresses = {b: Var(f"{b.name}_data", HANDLE) for b in self.handles if b in self.used}
         binds = [Bind(var, field(self.handles[b], "data"), span=b.span) for b, var in addresses.items()]
-        return seq(*binds, _TakeAddresses(addresses).rewrite(body))
+        return seq(*binds, _TakeAddresses(addresses, self._workspace).rewrite(body))
+
+    def _workspace(self, buffer: Buffer) -> tuple[Var, list[Stmt]]:
+        """(the address of a workspace, statements that allocate it)."""
+        handle, address = Var(f"{buffer.name}_tensor", HANDLE), Var(f"{buffer.name}_data", HANDLE)
+        like: Expr = self.anchor if self.anchor is not None else const(0, HANDLE)
+        size: Expr = const(1, INT64)
+        for extent in buffer.shape:
+            size = binary("mul", size, _widen(extent))
+        bits = binary("mul", size, const(buffer.dtype.storage_bits, INT64))
+        size = binary("floordiv", binary("add", bits, const(7, INT64)), const(8, INT64))
+        call = host_call("alloc_workspace", like, dtype_word(DType("uint8")), size, dtype=HANDLE)
+        return address, [Bind(handle, call, span=buffer.span), Bind(address, field(handle, "data"), span=buffer.span)]
 
 
 class _TakeAddresses(Rewriter):
-    def __init__(self, addresses: dict[Buffer, Var]) -> None:
+    def __init__(self, addresses: dict[Buffer, Var], workspace: Callable[[Buffer], tuple[Var, list[Stmt]]]) -> None:
         super().__init__()
         self.addresses = addresses
+        self.workspace = workspace
+
+    def rewrite_Block(self, node: Block) -> Stmt | None:
+        stmts: list[Stmt] = []
+        for buffer in node.allocations:
+            self.addresses[buffer], allocation = self.workspace(buffer)
+            stmts += allocation
+        return seq(*stmts, self.rewrite(node.body))
 
     def rewrite_AccessPtr(self, node: AccessPtr) -> Expr:
         return self.addresses[_root(node.buffer)]
+
+
+def _carrier_text(dtype: DType, carriers: dict[str, int]) -> str:
+    names = " or ".join(carriers)
+    if dtype.is_packed:
+        return f"{names} with two {dtype} in a byte"
+    return names if str(dtype) in carriers else f"{names} with the bits of {dtype}"
+
+
+def _require_whole_bytes(function: PrimFunc, buffer: Buffer) -> None:
+    """Rows of four-bit elements fill whole bytes: torch has no smaller stride."""
+    if not buffer.dtype.is_packed:
+        return
+    last = buffer.shape[-1] if buffer.shape else None
+    stride = buffer.strides[-1] if buffer.strides else None
+    odd = last is None or (isinstance(last, IntImm) and last.value % 2)
+    if odd or (stride is not None and not (isinstance(stride, IntImm) and stride.value == 1)):
+        found = (
+            "no dimension" if last is None else f"a last dimension of {last!r}" if odd else f"a stride of {stride!r}"
+        )
+        raise CompileError(
+            "E-ABI-NIBBLES",
+            f"{function.name}: {buffer.name} holds {buffer.dtype}, two a byte, and its rows do not fill whole bytes",
+            span=buffer.span,
+            facts=[f"it has {found}"],
+            help="give it a contiguous last dimension of even extent",
+        )
 
 
 def _relaxed(stmt: Stmt, unused: Expr) -> Stmt:

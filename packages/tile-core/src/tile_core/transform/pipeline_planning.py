@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..analysis import root_buffer
 from ..errors import CompileError, declare_codes
 from ..ir import Buffer, BufferLoad, BufferStore, For, PrimFunc, Rewriter, Stmt, TileOpStmt, walk
 from ..ir.pipe import Pipe
@@ -142,10 +143,12 @@ def _written_from_global(stmt: Stmt) -> list[Buffer]:
         if isinstance(item, TileOpStmt):
             regions = item.op.operands()
             if any(role == "in" and not r.buffer.is_on_chip for _, role, r in regions):
-                found.update((r.buffer, None) for _, role, r in regions if role != "in" and r.buffer.is_on_chip)
+                found.update(
+                    (root_buffer(r.buffer), None) for _, role, r in regions if role != "in" and r.buffer.is_on_chip
+                )
         elif isinstance(item, BufferStore) and item.buffer.is_on_chip:
             if any(isinstance(i, BufferLoad) and not i.buffer.is_on_chip for i in walk(item.value)):
-                found[item.buffer] = None
+                found[root_buffer(item.buffer)] = None
     return list(found)
 
 
@@ -154,7 +157,9 @@ def _read(stmt: Stmt) -> set[Buffer]:
     found: set[Buffer] = set()
     for item in walk(stmt):
         if isinstance(item, TileOpStmt):
-            found.update(r.buffer for _, role, r in item.op.operands() if role != "out" and r.buffer.is_on_chip)
+            found.update(
+                root_buffer(r.buffer) for _, role, r in item.op.operands() if role != "out" and r.buffer.is_on_chip
+            )
         elif isinstance(item, BufferLoad) and item.buffer.is_on_chip:
-            found.add(item.buffer)
+            found.add(root_buffer(item.buffer))
     return found

@@ -24,12 +24,14 @@ from ..ir import (
     KernelLaunch,
     PrimFunc,
     Rewriter,
+    Stmt,
     StringImm,
     Var,
     Visitor,
     cast,
     const,
     seq,
+    walk,
 )
 from ..ir.host import host_call
 from .base import Pass, PassContext, register_pass
@@ -93,12 +95,6 @@ class _Split(Rewriter):
         call = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
         return Evaluate(call, span=node.span)
 
-
-def is_narrow(dtype: DType) -> bool:
-    """Whether a scalar of a type is a float that C does not have; hosts hold it as fp32."""
-    return dtype.is_float and dtype.name not in ("float32", "float64")
-
-
     def _with_addresses(self, body: Stmt) -> Stmt:
         """A kernel's body that declares the tensors over addresses which it uses."""
         used = {_root(n.buffer) for n in walk(body) if isinstance(n, (BufferLoad, BufferStore, AccessPtr))}
@@ -107,6 +103,11 @@ def is_narrow(dtype: DType) -> bool:
                 body = attr.with_(body=body)
                 used |= {_root(n.buffer) for n in walk(attr.value) if isinstance(n, BufferLoad)}
         return body
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether a scalar of a type is a float that C does not have; hosts hold it as fp32."""
+    return dtype.is_float and dtype.name not in ("float32", "float64")
 
 
 def free_symbols(node: Any) -> list[Any]:
@@ -138,6 +139,8 @@ class _FreeSymbols(Visitor):
             self._buffer(node.buffer)
         if isinstance(node, Attr) and node.key == "address":
             self.bound.add(node.subject)
+            for expr in (*node.subject.shape, *node.subject.strides):
+                self.visit(expr)
         if isinstance(node, Block):
             for buffer in node.allocations:
                 for extent in buffer.shape:

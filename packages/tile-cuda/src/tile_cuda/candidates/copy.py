@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+from tile_core.analysis import root_buffer
 from tile_core.dtypes import DType
 from tile_core.ir import (
     AccessPtr,
@@ -98,14 +99,14 @@ class AsyncCopy(Candidate):
     def lower(self, op: Copy, context: LowerContext) -> Stmt:
         facts = context.facts
         assert facts.launch is not None and facts.threads is not None
-        size = op.dst.dtype.bits // 8
+        bits = op.dst.dtype.storage_bits
         layout = context.layouts.get(op.dst.buffer)
         held = layout.vector_width(-1) if isinstance(layout, Layout) else op.dst.static_extents()[-1]  # type: ignore[index]
-        width = next((w for w in (16, 8, 4) if w <= _width(op, facts) and held * size % w == 0), 0)
+        width = next((w for w in (16, 8, 4) if w <= _width(op, facts) and held * bits % (w * 8) == 0), 0)
         if width == 0:
             # A layout that someone asked for scatters the elements.
             return as_nest(CopyLoops().lower(op, context))
-        vector = width // size
+        vector = width * 8 // bits
         moving = [e.value for e in op.dst.tile_extents() if isinstance(e, IntImm) and not is_one(e)]
         moving[-1] //= vector
         total, threads = prod(moving), facts.threads
@@ -130,10 +131,10 @@ class AsyncCopy(Candidate):
 def _reads(loop: For, buffer: Buffer) -> bool:
     """Whether a statement of a loop reads a tile."""
     for item in walk(loop.body):
-        if isinstance(item, BufferLoad) and item.buffer is buffer:
+        if isinstance(item, BufferLoad) and root_buffer(item.buffer) is buffer:
             return True
         if isinstance(item, TileOpStmt) and any(
-            role != "out" and region.buffer is buffer for _, role, region in item.op.operands()
+            role != "out" and root_buffer(region.buffer) is buffer for _, role, region in item.op.operands()
         ):
             return True
     return False
@@ -147,9 +148,7 @@ def _width(op: Copy, facts: Facts) -> int:
     """Bytes that every row can be copied in: aligned, contiguous, and wholly inside or outside the tensor; 0 for
     none."""
     src, dst = op.src, op.dst
-    size = dst.dtype.bits // 8
-    if dst.dtype.bits % 8 or not size:
-        return 0
+    bits = dst.dtype.storage_bits
     axes = [a for a, e in zip(src.tile_axes(), src.tile_extents()) if not is_one(e)]
     targets = [a for a, e in zip(dst.tile_axes(), dst.tile_extents()) if not is_one(e)]
     if not axes or axes[-1] != src.buffer.ndim - 1 or not targets or targets[-1] != dst.buffer.ndim - 1:
@@ -159,8 +158,8 @@ def _width(op: Copy, facts: Facts) -> int:
         return 0
     extent = (dst.static_extents() or (0,))[-1]
     for width in sorted(CP_ASYNC_BYTES, reverse=True):
-        vector = width // size
-        if vector == 0 or width % size or extent % vector:
+        vector = width * 8 // bits
+        if vector == 0 or width * 8 % bits or extent % vector:
             continue
         rows = all(facts.divides(vector, s) for s in strides[:-1])
         starts = facts.divides(vector, src.mins[-1]) and facts.divides(vector, dst.mins[-1])

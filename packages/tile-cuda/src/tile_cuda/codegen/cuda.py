@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tile_core.codegen import CppPrinter, element_count, is_one
+from tile_core.codegen.numbers import CPP_NUMBERS, holds_nibbles, nibble_pointer
 from tile_core.errors import CompileError, InternalError, declare_codes
 from tile_core.ir import (
     AccessPtr,
+    Attr,
     Binary,
     Block,
     Broadcast,
@@ -23,7 +25,6 @@ from tile_core.ir import (
     BufferLoad,
     BufferStore,
     Call,
-    Cast,
     Expr,
     FloatImm,
     For,
@@ -41,6 +42,7 @@ from tile_core.ir import (
 from tile_core.source import Span
 
 from ..device import find_device_function
+from ..device.row import has_device_function
 from ..device.table_atomic import ATOMIC_OPERATORS
 from ..target import Architecture
 
@@ -61,8 +63,10 @@ ARENA_ALIGNMENT = 1024
 _BUFFER_ALIGNMENT = 128
 # The vector types that one access moves.
 _ACCESS_BYTES = (1, 2, 4, 8)
+# The table's names of what the language calls otherwise.
+_DEVICE_NAMES = {"sync_named": "bar_sync", "arrive_named": "bar_arrive"}
 _RESERVED = """
-    threadIdx blockIdx blockDim gridDim warpSize INFINITY NAN INT32_MIN INT64_MIN fp16 bf16 e4m3 e5m2 emu half
+    threadIdx blockIdx blockDim gridDim warpSize INFINITY NAN INT32_MIN INT64_MIN fp16 bf16 emu half
     """.split()  # noqa: SIM905 - a table
 
 
@@ -93,13 +97,11 @@ class CudaKernelPrinter(CppPrinter):
     """Prints one device function; `shared`, `shared_bytes`, `threads` and `ordinals` are what it found on the way."""
 
     TYPES = {
+        **{name: f"tile::{text}" for name, text in CPP_NUMBERS.items()},
         **CppPrinter.TYPES,
         "float16": "fp16",
         "bfloat16": "bf16",
         "tfloat32": "float",
-        "float8_e4m3": "e4m3",
-        "float8_e4m3fn": "e4m3",
-        "float8_e5m2": "e5m2",
     }
 
     def __init__(self, arch: Architecture, first_ordinal: int = 0) -> None:
@@ -143,23 +145,50 @@ class CudaKernelPrinter(CppPrinter):
         roots = [_root(p) for p in function.params if isinstance(p, Buffer)]
         restrict = " __restrict__" if len(set(roots)) == len(roots) else ""
         parameters = [
-            f"{self.type_name(p.dtype)}*{restrict} {self.name(p)}"
+            f"{self._pointee(p)}*{restrict} {self.name(p)}"
             if isinstance(p, Buffer)
             else f"const {self.type_name(p.dtype)} {self.name(p)}"
             for p in function.params
         ]
         head = f'extern "C" __global__ void __launch_bounds__({self.threads}) {function.name}'
         self.open(f"{head}({', '.join(parameters)}) {{", function.span)
+        for p in function.params:
+            if isinstance(p, Buffer) and holds_nibbles(p):
+                self._name_nibbles(p, True)
         self._shared_memory(launch)
         self.stmt(launch)
         self.close()
         return self.text()
+
+    def _pointee(self, buffer: Buffer) -> str:
+        return "uint8_t" if holds_nibbles(buffer) else self.type_name(buffer.dtype)
+
+    def _name_nibbles(self, buffer: Buffer, visible: bool) -> None:
+        """Declares what indexes the four-bit elements at an address that has the buffer's name."""
+        address, name = self.name(buffer), self.fresh(f"{buffer.name}_elements")
+        ctype = nibble_pointer(self.type_name(buffer.dtype), visible)
+        self.line(f"const {ctype} {name}({address});", buffer.span)
+        self.alias(buffer, name)
 
     def print_KernelLaunch(self, node: KernelLaunch) -> None:
         for builtin, variables in (("blockIdx", node.grid_vars), ("threadIdx", node.thread_vars)):
             for axis, var in zip("xyz", variables):
                 ctype = self.type_name(var.dtype)
                 self.line(f"const {ctype} {self.name(var)} = ({ctype}){builtin}.{axis};", node.span)
+        self.stmt(node.body)
+
+    def print_Attr(self, node: Attr) -> None:
+        if node.key != "address" or node.value is None:
+            super().print_Attr(node)
+            return
+        tensor: Buffer = node.subject
+        ctype, name = self.type_name(tensor.dtype), self.name(tensor)
+        count = "*".join(f"(uint64_t)({self.expr(e)})" for e in tensor.shape) or "1"
+        if tensor.strides:
+            steps = [f"(uint64_t)({self.expr(e)} - 1)*({self.expr(s)})" for e, s in zip(tensor.shape, tensor.strides)]
+            count = " + ".join(["1", *steps])
+        address = f"(uint64_t)({self.expr(node.value)})"
+        self.line(f'{ctype}* {name} = tile::tensor_at<{ctype}>("{name}", {address}, {count});', node.span)
         self.stmt(node.body)
 
     # Storage.
@@ -179,7 +208,7 @@ class CudaKernelPrinter(CppPrinter):
         for buffer in owners:
             align = max(_BUFFER_ALIGNMENT, buffer.align)
             places[buffer] = -(-self.shared_bytes // align) * align
-            self.shared_bytes = places[buffer] + element_count(buffer) * buffer.dtype.bytes
+            self.shared_bytes = places[buffer] + buffer.dtype.storage_bytes(element_count(buffer))
         if not owners:
             return
         arena = owners[0] if len(owners) == 1 and owners[0].dtype.name == "uint8" else None
@@ -195,14 +224,16 @@ class CudaKernelPrinter(CppPrinter):
                 self._shared_pointer(view, name, places[_root(view)] + offset, arena)
 
     def _shared_pointer(self, buffer: Buffer, base: str, offset: int, arena: Buffer | None) -> None:
-        ctype, name = self.type_name(buffer.dtype), self.name(buffer)
+        ctype, name = self._pointee(buffer), self.name(buffer)
         self.line(f"{ctype}* {name} = ({ctype}*)({base} + {offset});", buffer.span)
+        if holds_nibbles(buffer):
+            self._name_nibbles(buffer, True)
         if buffer.static_shape() is None:
             return
         owner = buffer
         while owner.data is not None and owner.data is not arena:
             owner = owner.data
-        size = element_count(buffer) * buffer.dtype.bytes
+        size = buffer.dtype.storage_bytes(element_count(buffer))
         self.shared.append(SharedBuffer(name, offset, size, self.name(owner)))
 
     def allocate(self, buffer: Buffer) -> None:
@@ -219,8 +250,8 @@ class CudaKernelPrinter(CppPrinter):
 
     def _is_access(self, buffer: Buffer, lanes: int) -> bool:
         """Whether consecutive elements are moved by whole accesses; what is in registers is named one by one."""
-        count = buffer.dtype.bytes * lanes
-        return not self._in_registers(buffer) and (count in _ACCESS_BYTES or count % 16 == 0)
+        count, rest = divmod(buffer.dtype.storage_bits * lanes, 8)
+        return rest == 0 and not self._in_registers(buffer) and (count in _ACCESS_BYTES or count % 16 == 0)
 
     def expr_BufferLoad(self, node: BufferLoad) -> str:
         index, lanes, buffer = node.indices[0], node.dtype.lanes, node.buffer
@@ -307,12 +338,6 @@ class CudaKernelPrinter(CppPrinter):
         # As bits: the conversion instruction would be executed.
         return f"tile::bit_cast<{self.type_name(node.dtype)}>(uint16_t({bits:#06x}))"
 
-    def expr_Cast(self, node: Cast) -> str:
-        if node.dtype.scalar.name == "tfloat32":
-            value = super().expr_Cast(node) if node.value.dtype.scalar.name != "float32" else self.expr(node.value)
-            return f"tile::to_tf32({value})"
-        return super().expr_Cast(node)
-
     def call_infinity(self, node: Call) -> str:
         return self.expr(FloatImm(math.inf, node.dtype))
 
@@ -328,9 +353,12 @@ class CudaKernelPrinter(CppPrinter):
     def intrinsic(self, node: Call) -> str:
         if node.op.startswith("cuda."):
             return self._device_call(node)
-        kind = node.op.removeprefix("atomic_")
-        if node.op.startswith("atomic_") and kind in ATOMIC_OPERATORS:
-            return self._atomic(node, kind)
+        if node.op.startswith("atomic_"):
+            return self._atomic(node, node.op.removeprefix("atomic_").removeprefix("fetch_"))
+        name = _DEVICE_NAMES.get(node.op, node.op)
+        if has_device_function(name):
+            # What the language has and the table carries out.
+            return self._device_call(node.with_(op=f"cuda.{name}"))
         return super().intrinsic(node)
 
     def _device_call(self, node: Call) -> str:
@@ -362,18 +390,25 @@ class CudaKernelPrinter(CppPrinter):
         raise InternalError("E-INTERNAL", f"{value!r} is no template argument: it must be a constant")
 
     def _atomic(self, node: Call, kind: str) -> str:
-        target, value = node.args[0], self.expr(node.args[1])
+        target = node.args[0]
+        values = [self.expr(a) for a in node.args[1:] if not isinstance(a, StringImm)]
         if not isinstance(target, AccessPtr):
             raise InternalError("E-INTERNAL", f"{node.op} needs an address", span=node.span)
         ctype = self.type_name(target.buffer.dtype)
         if self._in_registers(target.buffer):
             place = f"{self.pointer(target.buffer)}[{self.expr(target.indices[0])}]"
-            return f"{place} = tile::op_{ATOMIC_OPERATORS[kind]}()({place}, {ctype}({value}))"
-        text = f"tile::atomic_{kind}<{ctype}>({self.expr(target)}, {value})"
-        order = node.args[2].value if len(node.args) > 2 and isinstance(node.args[2], StringImm) else "relaxed"
+            return f"{place} = tile::op_{ATOMIC_OPERATORS[kind]}()({place}, {ctype}({values[0]}))"
+        text = f"tile::atomic_{kind}<{ctype}>({', '.join([self.expr(target), *values])})"
+        order = node.args[-1].value if isinstance(node.args[-1], StringImm) else "relaxed"
         before = "tile::fence_device(), " if order in ("release", "acq_rel", "seq_cst") else ""
         after = ", tile::fence_device()" if order in ("acquire", "consume", "acq_rel", "seq_cst") else ""
-        return f"({before}{text}{after})" if before or after else text
+        if not (before or after):
+            return text
+        if node.dtype.name != "void":
+            # The fence comes after the access and before its value is used.
+            rest = " tile::fence_device();" if after else ""
+            return f"[&] {{ {before.replace(',', ';')}{ctype} found = {text};{rest} return found; }}()"
+        return f"({before}{text}{after})"
 
     # Statements.
 
@@ -440,7 +475,7 @@ def _view_offset(buffer: Buffer) -> int | None:
         if buffer.offset is not None:
             if not isinstance(buffer.offset, IntImm):
                 return None
-            total += buffer.offset.value * buffer.data.dtype.bytes
+            total += buffer.offset.value * buffer.data.dtype.storage_bits // 8
         buffer = buffer.data
     return total
 

@@ -9,6 +9,8 @@ import textwrap
 from functools import cache
 from pathlib import Path
 
+from tile_core.codegen.numbers import numbers_text
+
 from . import table, table_atomic, table_warp  # noqa: F401  (the rows)
 from .row import DeviceFunction, device_functions
 
@@ -39,7 +41,9 @@ def render(emulate: bool) -> str:
     """The header's text, from parts and table."""
     parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h"]
     text = [_NOTICE + "#pragma once\n"]
-    text += [(_FOLDER / "parts" / name).read_text(encoding="utf-8") for name in parts]
+    text += [
+        (_FOLDER / "parts" / name).read_text(encoding="utf-8").replace("//@numbers\n", numbers_text()) for name in parts
+    ]
     text.append("namespace tile {\n\n")
     text += [_function(row, emulate) for row in device_functions()]
     text.append("}  // namespace tile\n")

@@ -38,6 +38,7 @@ __all__ = [
     "device_function",
     "device_functions",
     "find_device_function",
+    "has_device_function",
 ]
 
 
@@ -168,6 +169,11 @@ def find_device_function(call: Call) -> DeviceFunction:
     facts = [f"{key} = {value}" for key, value in given.items()]
     known = "registered" if call.op in intrinsics() else "unknown"
     raise InternalError("E-INTERNAL", f"no device function for {call.op} ({known})", span=call.span, facts=facts)
+
+
+def has_device_function(name: str) -> bool:
+    """Whether the table has rows for ``cuda.<name>``."""
+    return name in _by_intrinsic
 
 
 def _plain(value: Any) -> Any:

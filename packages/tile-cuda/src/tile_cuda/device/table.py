@@ -53,6 +53,21 @@ device_function(
     emulation="emu::bar_arrive(where, id, count);",
     doc="arrives at barrier `id` without waiting",
 )
+for _what, _combine in (("count", "total"), ("and", "total == threads"), ("or", "total != 0")):
+    device_function(
+        f"sync_threads_{_what}",
+        f"int32_t sync_threads_{_what}(site where, bool predicate)",
+        ["predicate"],
+        result="int32",
+        effects=[Meet("block")],
+        ptx=f"return __syncthreads_{_what}(predicate){'' if _what == 'count' else ' != 0'};",
+        emulation=f"""
+int total = emu::sync_threads_count(where, predicate);
+{"int threads = int(blockDim.x * blockDim.y * blockDim.z);" if _what == "and" else ""}
+return {_combine};
+""",
+        doc=f"all threads of the block meet; {_what} of their predicates",
+    )
 for _scope, _instruction in (
     ("block", "__threadfence_block"),
     ("device", "__threadfence"),

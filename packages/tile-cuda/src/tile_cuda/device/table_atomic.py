@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .row import Updates, device_function
+from .row import Reads, Updates, Writes, device_function
 
 __all__ = ["ATOMIC_OPERATORS"]
 
@@ -127,6 +127,52 @@ if constexpr (sizeof(T) == 4) return bit_cast<T>(atomicExch((unsigned*)address, 
 else if constexpr (sizeof(T) == 8) return bit_cast<T>(atomicExch(({_WIDE}*)address, bit_cast<{_WIDE}>(value)));
 else return atomic_combine<op_exchange>(address, value);
 """,
+)
+_WORDS = {1: ("u8", "h", "uint16_t"), 2: ("b16", "h", "uint16_t"), 4: ("b32", "r", "uint32_t"), 8: ("b64", "l", _WIDE)}
+
+
+def _relaxed(load: bool) -> str:
+    """The plain access that other threads' accesses may race with, for each size (PTX ISA, ld.relaxed, st.relaxed)."""
+    lines = []
+    for size, (suffix, constraint, ctype) in _WORDS.items():
+        head = f"{'else ' if lines else ''}if constexpr (sizeof(T) == {size}) {{"
+        word = f"uint{size * 8}_t" if size < 8 else _WIDE
+        if load:
+            lines += [
+                head,
+                f"  {ctype} held;",
+                f'  asm volatile("ld.relaxed.gpu.{suffix} %0, [%1];"',
+                f'               : "={constraint}"(held) : "l"(address) : "memory");',
+                f"  return bit_cast<T>({word}(held));",
+            ]
+        else:
+            lines += [
+                head,
+                f'  asm volatile("st.relaxed.gpu.{suffix} [%0], %1;"',
+                f'               : : "l"(address), "{constraint}"({ctype}(bit_cast<{word}>(value))) : "memory");',
+            ]
+        lines.append("}")
+    return "\n".join(lines)
+
+
+device_function(
+    "atomic_load",
+    "template <class T> T atomic_load(const T* address)",
+    ["address"],
+    result="given",
+    effects=[Reads("address", "atomic")],
+    ptx=_relaxed(True),
+    emulation="return emu::atomic_load(address);",
+    doc="one element, which other threads may be updating",
+)
+device_function(
+    "atomic_store",
+    "template <class T> void atomic_store(T* address, T value)",
+    ["address", "value"],
+    effects=[Writes("address", "atomic")],
+    ptx=_relaxed(False),
+    emulation="emu::atomic_store(address, value);",
+    doc="sets one element, which other threads may be reading",
 )
 device_function(
     "atomic_add_vec",

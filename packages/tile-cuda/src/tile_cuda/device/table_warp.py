@@ -79,6 +79,27 @@ else return emu::match_any(mask, uint32_t(value));
     doc="the lanes with the same value, a bit each",
 )
 device_function(
+    "match_all",
+    "template <class T> uint32_t match_all(T value, uint32_t mask = 0xffffffffu)",
+    ["value", "mask"],
+    optional=1,
+    result="uint32",
+    effects=[Together("warp")],
+    ptx="""
+int same;
+if constexpr (sizeof(T) == 8) return __match_all_sync(mask, bit_cast<unsigned long long>(value), &same);
+else if constexpr (sizeof(T) == 4) return __match_all_sync(mask, bit_cast<uint32_t>(value), &same);
+else return __match_all_sync(mask, uint32_t(value), &same);
+""",
+    emulation="""
+int same;
+if constexpr (sizeof(T) == 8) return emu::match_all(mask, bit_cast<uint64_t>(value), &same);
+else if constexpr (sizeof(T) == 4) return emu::match_all(mask, bit_cast<uint32_t>(value), &same);
+else return emu::match_all(mask, uint32_t(value), &same);
+""",
+    doc="the lanes, where all of them have the same value, else 0",
+)
+device_function(
     "activemask",
     "uint32_t activemask()",
     result="uint32",

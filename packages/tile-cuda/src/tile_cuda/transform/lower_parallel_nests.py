@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tile_core.analysis import root_buffer
 from tile_core.arith import Prover
 from tile_core.errors import CompileError, declare_codes
 from tile_core.ir import (
@@ -61,7 +62,12 @@ from .nests import Access, Nest, elements, held_by, is_register_tile, place_nest
 
 __all__ = ["LowerParallelNests"]
 
-declare_codes({"E-FRAGMENT-THREAD": "an element of a register tile is used where not every thread has it"})
+declare_codes(
+    {
+        "E-ATOMIC-COPIES": "the previous value of an atomic update that several threads would make",
+        "E-FRAGMENT-THREAD": "an element of a register tile is used where not every thread has it",
+    }
+)
 
 _UNROLLED = 8  # turns without registers that are still written out
 
@@ -82,6 +88,7 @@ class _Lower(ScopedRewriter):
         self.threads = 1
         self.variables: set[Var] = set()
         self.first_only = False
+        self.results: list[Buffer] = []
 
     # Statements of the block
 
@@ -90,13 +97,22 @@ class _Lower(ScopedRewriter):
         self.threads = prod(e.value for e in node.threads if isinstance(e, IntImm))
         self.variables = set(node.thread_vars)
         self.first_only = not node.annotation("thread_code", True)
-        return super().rewrite_KernelLaunch(node)
+        self.results = []
+        new = super().rewrite_KernelLaunch(node)
+        if not self.results or not isinstance(new, KernelLaunch):
+            return new
+        laid = tuple((b, row_major((1,))) for b in self.results)
+        return new.with_(body=Block(tuple(self.results), new.body, (("layouts", laid),), span=node.span))
 
     def rewrite_Block(self, node: Block) -> Stmt:
         pairs = node.annotation("layouts", ())
         for buffer, layout in pairs:
             if is_register_tile(buffer):
                 self.fragments[buffer] = layout
+                if buffer.data is not None:
+                    # Another shape of a tile shows the same registers.
+                    self.registers[buffer] = self.registers[root_buffer(buffer)]
+                    continue
                 self.registers[buffer] = Buffer(
                     buffer.name, as_shape((layout.regs,)), buffer.dtype, "local", span=buffer.span
                 )
@@ -140,6 +156,18 @@ class _Lower(ScopedRewriter):
         new = self.rewrite_children(node)
         return self.once(node, new) if is_atomic(node) else new
 
+    def rewrite_Bind(self, node: Bind) -> Stmt:
+        """What the block's first thread gets from an atomic access, all of its threads know."""
+        new = self.rewrite_children(node)
+        if not is_atomic(node) or not self.first_only or self.threads == 1 or self.by_thread(node):
+            return new
+        zero = const(0, "int32")
+        result = Buffer(f"{node.var.name}_of_block", as_shape((1,)), node.var.dtype, "shared", span=node.span)
+        self.results.append(result)
+        store = BufferStore(result, new.value, (zero,), span=node.span)
+        first = If(binary("eq", self.thread, zero), store, span=node.span)
+        return seq(first, Bind(node.var, BufferLoad(result, (zero,)), span=node.span))
+
     def once(self, old: Stmt, new: Stmt) -> Stmt:
         """A statement of the block, made by its first thread."""
         if not self.first_only or self.threads == 1 or self.by_thread(old):
@@ -156,7 +184,7 @@ class _Lower(ScopedRewriter):
         """An access outside of parallel loops: to one's own registers, which a view shows as they are."""
         new = node.map_children(self.rewrite)
         root = node.buffer.data
-        if root is not None and root in self.registers:
+        if root is not None and root in self.registers and node.buffer not in self.fragments:
             return new.with_(buffer=self.registers[root])
         fragment = self.fragments.get(node.buffer)
         if fragment is None:
@@ -318,6 +346,14 @@ class _Inside(Rewriter):
         if is_index(value):
             self.vars[node.var] = value
             return None
+        if is_atomic(node) and self.only is not None:
+            raise CompileError(
+                "E-ATOMIC-COPIES",
+                f"{node.var.name} is the previous value of an element, but several threads hold this iteration",
+                span=node.span,
+                facts=["the register tiles of this T.Parallel lie in more than one thread"],
+                help="make the update in a T.Parallel loop without such tiles, and keep its result in shared memory",
+            )
         fresh = Var(node.var.name, node.var.dtype, span=node.var.span)
         self.vars[node.var] = fresh
         return node.with_(var=fresh, value=value)
@@ -343,7 +379,7 @@ class _Inside(Rewriter):
     def access(self, node: Any) -> Any:
         root = node.buffer.data
         new = node.map_children(self.rewrite)
-        if root is not None and root in self.outer.registers:
+        if root is not None and root in self.outer.registers and node.buffer not in self.outer.fragments:
             return new.with_(buffer=self.outer.registers[root])
         if not is_register_tile(node.buffer):
             return new
@@ -409,5 +445,5 @@ def _is_plain(body: Stmt) -> bool:
 
 
 def is_atomic(stmt: Stmt) -> bool:
-    """Whether a statement is an indivisible update of memory."""
-    return isinstance(stmt, Evaluate) and isinstance(stmt.value, Call) and "atomic_" in stmt.value.op
+    """Whether a statement is an indivisible access to memory."""
+    return isinstance(stmt, (Bind, Evaluate)) and isinstance(stmt.value, Call) and "atomic_" in stmt.value.op

@@ -113,14 +113,16 @@ class Nest:
         """Neighbours along the last loop that one thread should take: 16 bytes of the narrowest element type."""
         assert self.extents is not None
         bits = [
-            n.buffer.dtype.bits
+            n.buffer.dtype.storage_bits
             for n in walk(self.body)
             if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope in ("global", "shared")
         ]
         if not bits:
-            bits = [a.buffer.dtype.bits for a in self.accesses] or [_VECTOR_BITS]
+            bits = [a.buffer.dtype.storage_bits for a in self.accesses] or [_VECTOR_BITS]
         vector = gcd(self.extents[-1], max(1, _VECTOR_BITS // min(bits)))
-        while vector > 1 and prod(self.extents) < vector * threads:
+        # Elements of four bits stay together in their byte.
+        least = 2 if min(bits) < 8 and self.extents[-1] % 2 == 0 else 1
+        while vector > least and prod(self.extents) < vector * threads:
             vector //= 2
         return vector & -vector
 
@@ -262,4 +264,4 @@ def _seen_by_all(buffer: Buffer) -> bool:
 
 def is_register_tile(buffer: Buffer) -> bool:
     """Whether a buffer is a tile in the registers of the block's threads."""
-    return buffer.scope == "fragment" and buffer.data is None
+    return buffer.scope == "fragment"

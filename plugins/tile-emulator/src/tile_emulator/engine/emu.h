@@ -34,6 +34,8 @@ unsigned char* shared_arena(size_t bytes);
 // the bytes in uninstrumented code.
 void read(const void* address, size_t bytes, size_t alignment = 1);
 void write(void* address, size_t bytes, size_t alignment = 1);
+// Where a tensor lies that a kernel makes over an address of the caller's: inside a buffer of the launch, or in one that it adds.
+void* tensor_at(const char* name, void* address, size_t bytes);
 // Alignment only; the plain access that follows is seen by the instrumentation.
 void check_alignment(const void* address, size_t bytes);
 

@@ -28,6 +28,7 @@ Finding& report(const char* kind, const std::string& text, Thread* who, uint32_t
     Finding& finding = e.findings.back();
     finding.kind = kind;
     finding.text = text;
+    finding.threads = e.threads;
     finding.second.pc = pc;
     finding.has_second = pc != 0;
     if (who) {
@@ -98,9 +99,9 @@ static std::string quoted(const std::string& text) {
     }
     return out + "\"";
 }
-static std::string epoch_json(const Epoch& e) {
-    bool async = engine.threads && e.agent >= engine.threads;
-    uint32_t thread = engine.threads ? e.agent % engine.threads : 0;
+static std::string epoch_json(const Epoch& e, uint32_t threads) {
+    bool async = threads && e.agent >= threads;
+    uint32_t thread = threads ? e.agent % threads : 0;
     return "{\"pc\":" + std::to_string(e.pc) + ",\"block\":" + std::to_string(e.block) + ",\"thread\":" + std::to_string(thread) +
            ",\"async\":" + (async ? "true" : "false") + ",\"write\":" + (e.flags & kWrite ? "true" : "false") +
            ",\"atomic\":" + (e.flags & kAtomic ? "true" : "false") + "}";
@@ -115,8 +116,8 @@ static void make_json() {
                ",\"offset\":" + std::to_string(static_cast<long long>(f.offset)) + ",\"bytes\":" + std::to_string(f.bytes) +
                ",\"count\":" + std::to_string(f.count) + ",\"block\":" + std::to_string(f.block) + ",\"thread\":" + std::to_string(f.thread) +
                ",\"same_line_is_fine\":" + (f.same_line_is_fine ? "true" : "false");
-        if (f.has_first) out += ",\"first\":" + epoch_json(f.first);
-        if (f.has_second) out += ",\"second\":" + epoch_json(f.second);
+        if (f.has_first) out += ",\"first\":" + epoch_json(f.first, f.threads);
+        if (f.has_second) out += ",\"second\":" + epoch_json(f.second, f.threads);
         out += ",\"waiting\":[";
         for (size_t j = 0; j < f.waiting.size(); ++j)
             out += std::string(j ? "," : "") + "{\"pc\":" + std::to_string(f.waiting[j].first) + ",\"text\":" + quoted(f.waiting[j].second) + "}";
@@ -127,7 +128,7 @@ static void make_json() {
     for (const auto& entry : e.flows) {
         const Flow& flow = entry.second;
         out += std::string(later ? "," : "") + "{\"offset\":" + std::to_string(flow.offset) + ",\"bytes\":" + std::to_string(flow.bytes) +
-               ",\"first\":" + epoch_json(flow.write) + ",\"second\":" + epoch_json(flow.read) + "}";
+               ",\"first\":" + epoch_json(flow.write, e.threads) + ",\"second\":" + epoch_json(flow.read, e.threads) + "}";
         later = true;
     }
     out += "],\"unchecked\":[";
@@ -226,6 +227,22 @@ EMU_EXPORT void* tile_emu_pointer(const void* data) {
     }
     return nullptr;
 }
+
+namespace emu {
+void* tensor_at(const char* name, void* address, size_t bytes) {
+    uint8_t *low = static_cast<uint8_t*>(address), *high = low + bytes;
+    for (Region& region : engine.regions) {
+        if (low >= region.origin && low < region.origin + region.bytes) return tile_emu_pointer(address);
+        // What lies in a buffer of the launch stays part of that one.
+        if (low < region.origin && high > region.origin) high = region.origin;
+    }
+    if (low == nullptr || high <= low) return address;
+    tile_emu_add(name, low, static_cast<uint64_t>(high - low), 0);
+    void* place = tile_emu_pointer(address);
+    if (place) memcpy(place, low, static_cast<size_t>(high - low));
+    return place;
+}
+}  // namespace emu
 
 // The launch is over: the caller gets its bytes, and the buffers are forgotten.
 EMU_EXPORT void tile_emu_finish() {

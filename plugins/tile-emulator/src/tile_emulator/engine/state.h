@@ -86,6 +86,7 @@ struct Finding {
     bool has_first = false, has_second = false;
     bool same_line_is_fine = false;  // two calls that the compiler may have copied from one
     uint32_t block = 0, thread = 0;
+    uint32_t threads = 0;  // of a block of the launch
     std::vector<std::pair<uint32_t, std::string>> waiting;  // pc, who
     uint64_t count = 1;
 };

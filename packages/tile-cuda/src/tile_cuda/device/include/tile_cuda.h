@@ -31,6 +31,11 @@ typedef unsigned long long uint64_t;
 #define TILE_LOCAL(type, name, count) alignas(16) type name[count]
 
 namespace tile {
+// A tensor of `count` elements over an address that the kernel was given.
+template <class T>
+TILE_FN T* tensor_at(const char*, uint64_t address, uint64_t) {
+  return (T*)address;
+}
 struct site {};
 typedef uint4 word16;
 typedef unsigned long long word8;
@@ -44,7 +49,7 @@ TILE_FN void check_alignment(const void*, int) {}
   __builtin_unreachable();
 }
 }  // namespace tile
-// Scalar types: fp16, bf16, e4m3 and e5m2 as structs of their bits, so that one text serves NVRTC without any header and g++. Arithmetic
+// Scalar types: fp16, bf16 and smaller ones as structs of their bits, so that one text serves NVRTC without any header and g++. Arithmetic
 // on them goes through fp32 and rounds once, which for one operation is what the hardware's own instructions give.
 namespace tile {
 
@@ -122,50 +127,415 @@ TILE_FN float fp16_value(uint16_t bits) {
 #endif
 }
 
-// fp32 → an 8-bit float with Mantissa bits and exponent bias Bias: nearest even; what is beyond Largest (bits) becomes Largest, as
-// cvt.rn.satfinite has it; NaN becomes 0x7f.
-template <int Mantissa, int Bias, int Largest>
-TILE_FN uint8_t float8_bits(float x) {
+// fp32 rounded to the ten mantissa bits that tf32 matrix instructions read.
+TILE_FN float to_tf32(float x) {
+  // Nearest even by hand: cvt.rna rounds ties away from zero.
   uint32_t u = bit_cast<uint32_t>(x);
-  uint32_t sign = (u >> 24) & 0x80u;
-  u &= 0x7fffffffu;
-  if (u > 0x7f800000u) return uint8_t(0x7fu);
-  constexpr int drop = 23 - Mantissa;
-  constexpr uint32_t smallest_normal = uint32_t(127 - Bias + 1) << 23;
-  uint32_t bits;
-  if (u < smallest_normal) {
-    // The fp32 adder rounds at the weight of the last subnormal bit.
-    constexpr uint32_t magic = uint32_t(127 - Bias + 1 + drop) << 23;
-    bits = bit_cast<uint32_t>(bit_cast<float>(u) + bit_cast<float>(magic)) - magic;
-  } else {
-    u += (1u << (drop - 1)) - 1 + ((u >> drop) & 1u);
-    bits = (u >> drop) - (uint32_t(127 - Bias) << Mantissa);
-  }
-  return uint8_t(sign | (bits > Largest ? Largest : bits));
+  if ((u & 0x7f800000u) == 0x7f800000u) return x;
+  return bit_cast<float>((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
 }
-TILE_FN uint8_t e4m3_bits(float x) {
+
+#define TILE_RINT ::rint
+#define TILE_RINTF ::rintf
+#define TILE_CEIL ::ceil
+#define TILE_CEILF ::ceilf
+#define TILE_FLOOR ::floor
+#define TILE_FLOORF ::floorf
+#ifndef TILE_EMULATE
+#define TILE_SATURATING_CONVERSIONS 1
+#endif
+// Half a byte of memory that other threads write to.
+TILE_FN void store_nibble(uint8_t* byte, int shift, uint8_t nibble) {
+#ifndef TILE_EMULATE
+  // The smallest word that a compare-and-swap takes; whatever else changes in it makes another round.
+  const int at = int((unsigned long long)byte & 3) * 8 + shift;
+  unsigned int* word = (unsigned int*)((unsigned long long)byte & ~3ull);
+  unsigned int seen = *(volatile unsigned int*)word, old;
+  do {
+    old = seen;
+    seen = atomicCAS(word, old, (old & ~(15u << at)) | (unsigned int)(nibble) << at);
+  } while (seen != old);
+#else
+  emu::atomic_update(byte, [=](uint8_t old) { return uint8_t((old & (0xf0 >> shift)) | (nibble << shift)); });
+#endif
+}
+
+struct fp16_format {
+  static constexpr int bits = 16, exponent = 5, mantissa = 10, bias = 15;
+  static constexpr long long largest = 0x7bff, infinity = 0x7c00, nan = 0x7fff, beyond = 0x7c00;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct bf16_format {
+  static constexpr int bits = 16, exponent = 8, mantissa = 7, bias = 127;
+  static constexpr long long largest = 0x7f7f, infinity = 0x7f80, nan = 0x7fff, beyond = 0x7f80;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct tf32_format {
+  static constexpr int bits = 19, exponent = 8, mantissa = 10, bias = 127;
+  static constexpr long long largest = 0x3fbff, infinity = 0x3fc00, nan = 0x3ffff, beyond = 0x3fc00;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct fp32_format {
+  static constexpr int bits = 32, exponent = 8, mantissa = 23, bias = 127;
+  static constexpr long long largest = 0x7f7fffff, infinity = 0x7f800000, nan = 0x7fffffff, beyond = 0x7f800000;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct fp64_format {
+  static constexpr int bits = 64, exponent = 11, mantissa = 52, bias = 1023;
+  static constexpr long long largest = 0x7fefffffffffffffll, infinity = 0x7ff0000000000000ll, nan = 0x7fffffffffffffffll, beyond = 0x7ff0000000000000ll;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct e3m4_format {
+  static constexpr int bits = 8, exponent = 3, mantissa = 4, bias = 3;
+  static constexpr long long largest = 0x6f, infinity = 0x70, nan = 0x7f, beyond = 0x70;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct e4m3ieee_format {
+  static constexpr int bits = 8, exponent = 4, mantissa = 3, bias = 7;
+  static constexpr long long largest = 0x77, infinity = 0x78, nan = 0x7f, beyond = 0x78;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct e4m3b11_format {
+  static constexpr int bits = 8, exponent = 4, mantissa = 3, bias = 11;
+  static constexpr long long largest = 0x7f, infinity = -1, nan = 0x80, beyond = 0x80;
+  static constexpr bool is_signed = true, negative_zero = false, specials_fn = false;
+};
+struct e4m3_format {
+  static constexpr int bits = 8, exponent = 4, mantissa = 3, bias = 7;
+  static constexpr long long largest = 0x7e, infinity = -1, nan = 0x7f, beyond = 0x7f;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = true;
+};
+struct e4m3fnuz_format {
+  static constexpr int bits = 8, exponent = 4, mantissa = 3, bias = 8;
+  static constexpr long long largest = 0x7f, infinity = -1, nan = 0x80, beyond = 0x80;
+  static constexpr bool is_signed = true, negative_zero = false, specials_fn = false;
+};
+struct e5m2_format {
+  static constexpr int bits = 8, exponent = 5, mantissa = 2, bias = 15;
+  static constexpr long long largest = 0x7b, infinity = 0x7c, nan = 0x7f, beyond = 0x7c;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct e5m2fnuz_format {
+  static constexpr int bits = 8, exponent = 5, mantissa = 2, bias = 16;
+  static constexpr long long largest = 0x7f, infinity = -1, nan = 0x80, beyond = 0x80;
+  static constexpr bool is_signed = true, negative_zero = false, specials_fn = false;
+};
+struct e8m0_format {
+  static constexpr int bits = 8, exponent = 8, mantissa = 0, bias = 127;
+  static constexpr long long largest = 0xfe, infinity = -1, nan = 0xff, beyond = 0xff;
+  static constexpr bool is_signed = false, negative_zero = false, specials_fn = false;
+};
+struct e2m3_format {
+  static constexpr int bits = 6, exponent = 2, mantissa = 3, bias = 1;
+  static constexpr long long largest = 0x1f, infinity = -1, nan = -1, beyond = 0x1f;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct e3m2_format {
+  static constexpr int bits = 6, exponent = 3, mantissa = 2, bias = 3;
+  static constexpr long long largest = 0x1f, infinity = -1, nan = -1, beyond = 0x1f;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+struct e2m1_format {
+  static constexpr int bits = 4, exponent = 2, mantissa = 1, bias = 1;
+  static constexpr long long largest = 0x7, infinity = -1, nan = -1, beyond = 0x7;
+  static constexpr bool is_signed = true, negative_zero = true, specials_fn = false;
+};
+
+// Conversions between element types by the rules of tile_core.casts: one text for the CPU's headers and both CUDA headers, after the
+// formats, which are made from the table. Needs TILE_FN, TILE_MEMBER, TILE_RINT and kin, bit_cast, round_to_odd, store_nibble and the fixed-width integers.
+
+enum class rounding { nearest, zero, up, down, stochastic };
+
+// What is given as a magnitude, significand · 2^exponent, in the format's bits: the exact value rounded once.
+template <class F, rounding R, bool Saturate>
+TILE_FN uint64_t encode(bool negative, uint64_t significand, int exponent, uint32_t random) {
+  const uint64_t sign = F::is_signed && negative ? uint64_t(1) << (F::exponent + F::mantissa) : 0;
+  if (!F::is_signed && (significand == 0 || negative)) return Saturate ? 0 : F::nan;
+  if (significand == 0) return F::negative_zero ? sign : 0;
+  while (!(significand >> 32)) { significand <<= 32; exponent -= 32; }
+  while (!(significand >> 63)) { significand <<= 1; exponent -= 1; }
+  // The value is 1.… · 2^top.
+  const int top = exponent + 63, least = F::is_signed ? 1 - F::bias : -F::bias;
+  const int weight = top > least ? top : least;
+  const int drop = 63 - F::mantissa + (weight - top);
+  uint64_t kept = drop < 64 ? significand >> drop : 0;
+  // What is dropped, as a fraction of 2^64.
+  uint64_t rest = drop < 64 ? significand << (64 - drop) : drop == 64 ? significand : drop < 128 ? (significand >> (drop - 64)) | 1 : 1;
+  bool away;
+  if (R == rounding::nearest) away = rest > (uint64_t(1) << 63) || (rest == (uint64_t(1) << 63) && (kept & 1));
+  else if (R == rounding::zero) away = false;
+  else if (R == rounding::up) away = !negative && rest != 0;
+  else if (R == rounding::down) away = negative && rest != 0;
+  else away = (rest >> 32) + random > 0xffffffffu;
+  kept += away;
+  uint64_t bits = kept + (uint64_t(weight - least) << F::mantissa);
+  if (!F::is_signed) bits = bits == 0 ? 0 : bits - 1;
+  if (bits > uint64_t(F::largest)) {
+    const bool inward = F::is_signed && (R == rounding::zero || (R == rounding::up && negative) || (R == rounding::down && !negative));
+    if (inward || (Saturate && F::bits <= 8) || F::beyond == F::largest) bits = F::largest;
+    else if (F::infinity < 0) return F::nan;
+    else bits = F::infinity;
+  }
+  return bits == 0 && !F::negative_zero ? 0 : sign | bits;
+}
+
+// The bits of infinity and NaN as a conversion to the format gives them.
+template <class F, bool Saturate>
+TILE_FN uint64_t encode_special(bool negative, bool is_nan) {
+  const uint64_t sign = F::is_signed && negative ? uint64_t(1) << (F::exponent + F::mantissa) : 0;
+  if (is_nan) return F::nan < 0 ? F::largest : F::nan;
+  if (!F::is_signed && negative) return Saturate ? 0 : F::nan;
+  if ((Saturate && F::bits <= 8) || F::beyond == F::largest) return sign | F::largest;
+  return F::infinity < 0 ? F::nan : sign | F::infinity;
+}
+
+template <class F, rounding R, bool Saturate>
+TILE_FN uint64_t encode(double x, uint32_t random) {
+  const uint64_t u = bit_cast<uint64_t>(x), fraction = u & 0xfffffffffffffull;
+  const int field = int(u >> 52 & 0x7ff);
+  const bool negative = u >> 63;
+  if (field == 0x7ff) return encode_special<F, Saturate>(negative, fraction != 0);
+  return encode<F, R, Saturate>(negative, field ? fraction | 1ull << 52 : fraction, (field ? field : 1) - 1075, random);
+}
+template <class F, rounding R, bool Saturate>
+TILE_FN uint64_t encode(float x, uint32_t random) {
+  const uint32_t u = bit_cast<uint32_t>(x), fraction = u & 0x7fffffu;
+  const int field = int(u >> 23 & 0xff);
+  const bool negative = u >> 31;
+  if (field == 0xff) return encode_special<F, Saturate>(negative, fraction != 0);
+  return encode<F, R, Saturate>(negative, field ? fraction | 1u << 23 : fraction, (field ? field : 1) - 150, random);
+}
+template <class F, rounding R, bool Saturate>
+TILE_FN uint64_t encode(int64_t x, uint32_t random) {
+  return encode<F, R, Saturate>(x < 0, x < 0 ? uint64_t(0) - uint64_t(x) : uint64_t(x), 0, random);
+}
+template <class F, rounding R, bool Saturate>
+TILE_FN uint64_t encode(uint64_t x, uint32_t random) {
+  return encode<F, R, Saturate>(false, x, 0, random);
+}
+
+// fp32 to nearest even in a format of a byte or less, without a loop.
+template <class F, bool Saturate>
+TILE_FN uint8_t encode_nearest(float x) {
+  uint32_t u = bit_cast<uint32_t>(x);
+  if constexpr (!F::is_signed) {
+    if ((u & 0x7fffffffu) > 0x7f800000u) return uint8_t(F::nan);
+    if (u == 0 || u >> 31) return Saturate ? 0 : uint8_t(F::nan);
+    const uint32_t bits = u < 0x00800000u ? (u > 0x00600000u - 1u) : (u + 0x400000u) >> 23;
+    return bits > uint32_t(F::largest) ? uint8_t(Saturate ? F::largest : F::nan) : uint8_t(bits);
+  } else {
+    uint32_t sign = (u >> 31) << (F::exponent + F::mantissa);
+    u &= 0x7fffffffu;
+    if (u > 0x7f800000u) return uint8_t(F::nan < 0 ? F::largest : F::nan);
+    constexpr int drop = 23 - F::mantissa;
+    uint32_t bits;
+    if (u < uint32_t(128 - F::bias) << 23) {
+      // The fp32 adder rounds at the weight of the last subnormal bit.
+      constexpr uint32_t magic = uint32_t(128 - F::bias + drop) << 23;
+      bits = bit_cast<uint32_t>(bit_cast<float>(u) + bit_cast<float>(magic)) - magic;
+    } else {
+      u += (1u << (drop - 1)) - 1 + ((u >> drop) & 1u);
+      bits = (u >> drop) - (uint32_t(127 - F::bias) << F::mantissa);
+    }
+    if (bits > uint32_t(F::largest)) {
+      if (Saturate || F::beyond == F::largest) bits = F::largest;
+      else if (F::infinity < 0) return uint8_t(F::nan);
+      else bits = F::infinity;
+    }
+    return uint8_t(bits == 0 && !F::negative_zero ? 0u : sign | bits);
+  }
+}
+
+// The value of a byte of the format, exactly.
+template <class F>
+TILE_FN float decode(uint8_t bits) {
+  if constexpr (!F::is_signed) {
+    return bit_cast<float>(bits == 0 ? 0x00400000u : bits == 0xff ? 0x7fffffffu : uint32_t(bits) << 23);
+  } else {
+    constexpr uint32_t top = 1u << (F::exponent + F::mantissa);
+    const uint32_t u = bits & (top - 1);
+    const uint32_t sign = uint32_t(bits & top) << (31 - F::exponent - F::mantissa);
+    if (F::nan >= 0 && bits == F::nan) return bit_cast<float>(0x7fffffffu);
+    if (F::infinity >= 0 && u >= uint32_t(F::infinity)) return bit_cast<float>(u == uint32_t(F::infinity) ? sign | 0x7f800000u : 0x7fffffffu);
+    if (F::specials_fn && u == uint32_t(F::nan)) return bit_cast<float>(0x7fffffffu);
+    // A normal fp32 whose exponent is moved by subtraction: no step touches an fp32 subnormal, whatever the machine does with those.
+    constexpr uint32_t one = uint32_t(128 - F::bias) << 23;
+    const uint32_t magnitude = u >> F::mantissa
+                                   ? (u << (23 - F::mantissa)) + (uint32_t(127 - F::bias) << 23)
+                                   : bit_cast<uint32_t>(bit_cast<float>(one | (u << (23 - F::mantissa))) - bit_cast<float>(one));
+    return bit_cast<float>(sign | magnitude);
+  }
+}
+
+// A float format of a byte or less: its bits, the low ones of a byte.
+template <class F>
+struct small_float {
+  using format = F;
+  static constexpr bool is_four_bits = F::bits == 4;
+  uint8_t bits;
+  small_float() = default;
+  TILE_MEMBER static small_float from(int nibble) {
+    small_float x;
+    x.bits = uint8_t(nibble);
+    return x;
+  }
+  TILE_MEMBER uint8_t nibble() const { return bits; }
+  TILE_MEMBER explicit small_float(float x) : bits(encode_nearest<F, true>(x)) {}
+  TILE_MEMBER explicit small_float(double x) : bits(encode_nearest<F, true>(round_to_odd(x))) {}
+  TILE_MEMBER explicit small_float(bool x) : small_float(float(x)) {}
+  TILE_MEMBER explicit small_float(int8_t x) : small_float(float(x)) {}
+  TILE_MEMBER explicit small_float(uint8_t x) : small_float(float(x)) {}
+  TILE_MEMBER explicit small_float(int16_t x) : small_float(float(x)) {}
+  TILE_MEMBER explicit small_float(uint16_t x) : small_float(float(x)) {}
+  TILE_MEMBER explicit small_float(int32_t x) : small_float(double(x)) {}
+  TILE_MEMBER explicit small_float(uint32_t x) : small_float(double(x)) {}
+  TILE_MEMBER explicit small_float(int64_t x) : bits(uint8_t(encode<F, rounding::nearest, true>(x, 0))) {}
+  TILE_MEMBER explicit small_float(uint64_t x) : bits(uint8_t(encode<F, rounding::nearest, true>(x, 0))) {}
+  TILE_MEMBER operator float() const { return decode<F>(bits); }
+};
+template <class F> TILE_FN small_float<F> operator+(small_float<F> a, small_float<F> b) { return small_float<F>(float(a) + float(b)); }
+template <class F> TILE_FN small_float<F> operator-(small_float<F> a, small_float<F> b) { return small_float<F>(float(a) - float(b)); }
+template <class F> TILE_FN small_float<F> operator*(small_float<F> a, small_float<F> b) { return small_float<F>(float(a) * float(b)); }
+template <class F> TILE_FN small_float<F> operator/(small_float<F> a, small_float<F> b) { return small_float<F>(float(a) / float(b)); }
+template <class F> TILE_FN small_float<F> operator-(small_float<F> a) { return small_float<F>(-float(a)); }
+
+// A four-bit integer: the low half of a byte, kept with its sign.
+struct i4 {
+  static constexpr bool is_four_bits = true;
+  int8_t value;
+  TILE_MEMBER static i4 from(int nibble) { return i4(nibble); }
+  TILE_MEMBER uint8_t nibble() const { return uint8_t(value & 15); }
+  i4() = default;
+  template <class T> TILE_MEMBER explicit i4(T x) : value(int8_t(((int(x) & 15) ^ 8) - 8)) {}
+  TILE_MEMBER operator int32_t() const { return value; }
+};
+struct u4 {
+  static constexpr bool is_four_bits = true;
+  uint8_t value;
+  TILE_MEMBER static u4 from(int nibble) { return u4(nibble); }
+  TILE_MEMBER uint8_t nibble() const { return value; }
+  u4() = default;
+  template <class T> TILE_MEMBER explicit u4(T x) : value(uint8_t(int(x) & 15)) {}
+  TILE_MEMBER operator int32_t() const { return value; }
+};
+
+// Elements of four bits in memory, two a byte, the first in the low half: what stands for a pointer to them. A store to half a byte that
+// other threads may see is an atomic exchange of the byte; whole bytes are written by vectors.
+template <class T, bool Visible>
+struct nibbles {
+  uint8_t* base;
+  int64_t index;
+  struct reference {
+    uint8_t* byte;
+    int shift;
+    TILE_MEMBER operator T() const { return T::from((*byte >> shift) & 15); }
+    TILE_MEMBER reference& operator=(T x) {
+      if constexpr (Visible) store_nibble(byte, shift, x.nibble());
+      else *byte = uint8_t((*byte & (0xf0 >> shift)) | (x.nibble() << shift));
+      return *this;
+    }
+    TILE_MEMBER reference& operator=(const reference& other) { return *this = T(other); }
+  };
+  TILE_MEMBER explicit nibbles(const void* address, int64_t first = 0) : base((uint8_t*)address), index(first) {}
+  template <class I> TILE_MEMBER nibbles operator+(I n) const { return nibbles(base, index + int64_t(n)); }
+  template <class I> TILE_MEMBER reference operator[](I n) const {
+    const int64_t at = index + int64_t(n);
+    return reference{base + (at >> 1), int(at & 1) * 4};
+  }
+  TILE_MEMBER uint8_t* bytes() const { return base + (index >> 1); }
+};
+
+template <class T> struct small_float_of { static constexpr bool is = false; };
+template <class F> struct small_float_of<small_float<F>> { static constexpr bool is = true; };
+template <class A, class B> struct same_type { static constexpr bool is = false; };
+template <class A> struct same_type<A, A> { static constexpr bool is = true; };
+
+// The range of an integer type, and the float from which on values lie above it.
+template <class I> struct integer_range {
+  static constexpr bool is_signed = I(-1) < I(0);
+  static constexpr int digits = 8 * int(sizeof(I)) - is_signed;
+  static constexpr I high = I((((uint64_t(1) << (digits - 1)) - 1) << 1) | 1), low = is_signed ? I(-high - 1) : I(0);
+  static constexpr double above = double(uint64_t(1) << (digits - 1)) * 2.0;
+};
+
+// Float → integer: already whole, clamped, 0 for NaN.
+template <class I, class Float>
+TILE_FN I clamp_whole(Float x) {
+  using R = integer_range<I>;
+  if (!(x < Float(R::above))) return x != x ? I(0) : R::high;
+  if (!(x > Float(R::low))) return R::low;
+  return I(x);
+}
+template <class I, rounding R, class Float>
+TILE_FN I to_integer(Float x) {
+  if constexpr (R == rounding::zero) {
+#ifdef TILE_SATURATING_CONVERSIONS
+    // The machine's conversion truncates and clamps; NaN gives 0 from fp32 to 32 bits only.
+    if constexpr (sizeof(I) == 4 && sizeof(Float) == 4) return I(x);
+    else if constexpr (sizeof(I) >= 4) return x != x ? I(0) : I(x);
+    else {
+      using W = integer_range<I>;
+      const int32_t whole = x != x ? 0 : int32_t(x);
+      return whole < int32_t(W::low) ? W::low : whole > int32_t(W::high) ? W::high : I(whole);
+    }
+#else
+    return clamp_whole<I>(x);
+#endif
+  } else if constexpr (R == rounding::nearest) {
+    return clamp_whole<I>(sizeof(Float) == 8 ? Float(TILE_RINT(double(x))) : Float(TILE_RINTF(float(x))));
+  } else if constexpr (R == rounding::up) {
+    return clamp_whole<I>(sizeof(Float) == 8 ? Float(TILE_CEIL(double(x))) : Float(TILE_CEILF(float(x))));
+  } else {
+    return clamp_whole<I>(sizeof(Float) == 8 ? Float(TILE_FLOOR(double(x))) : Float(TILE_FLOORF(float(x))));
+  }
+}
+
+using e3m4 = small_float<e3m4_format>;
+using e4m3ieee = small_float<e4m3ieee_format>;
+using e4m3b11 = small_float<e4m3b11_format>;
+using e4m3 = small_float<e4m3_format>;
+using e4m3fnuz = small_float<e4m3fnuz_format>;
+using e5m2 = small_float<e5m2_format>;
+using e5m2fnuz = small_float<e5m2fnuz_format>;
+using e8m0 = small_float<e8m0_format>;
+using e2m3 = small_float<e2m3_format>;
+using e3m2 = small_float<e3m2_format>;
+using e2m1 = small_float<e2m1_format>;
+
 #if !defined(TILE_EMULATE) && TILE_ARCH >= 89
+template <>
+TILE_MEMBER uint8_t encode_nearest<e4m3_format, true>(float x) {
   uint16_t h;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x));
   return uint8_t(h);
-#else
-  return float8_bits<3, 7, 0x7e>(x);
-#endif
 }
-TILE_FN uint8_t e5m2_bits(float x) {
-#if !defined(TILE_EMULATE) && TILE_ARCH >= 89
+template <>
+TILE_MEMBER uint8_t encode_nearest<e5m2_format, true>(float x) {
   uint16_t h;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x));
   return uint8_t(h);
-#else
-  return float8_bits<2, 15, 0x7b>(x);
-#endif
 }
+#endif
 // e5m2 is fp16 without its low byte; e4m3 is moved there by one place and scaled, exactly.
-TILE_FN float e5m2_value(uint8_t bits) { return fp16_value(uint16_t(bits << 8)); }
-TILE_FN float e4m3_value(uint8_t bits) {
+template <>
+TILE_MEMBER float decode<e5m2_format>(uint8_t bits) {
+  return fp16_value(uint16_t(bits << 8));
+}
+template <>
+TILE_MEMBER float decode<e4m3_format>(uint8_t bits) {
   if ((bits & 0x7fu) == 0x7fu) return bit_cast<float>(0x7fffffffu);
   return fp16_value(uint16_t((bits & 0x80u) << 8 | (bits & 0x7fu) << 7)) * 256.0f;
+}
+
+// An integer → fp32 so that rounding again to fewer bits is rounding once.
+template <class I>
+TILE_FN float round_integer(I x) {
+  if constexpr (sizeof(I) < 4) return float(x);
+  else if constexpr (sizeof(I) == 4) return round_to_odd(double(x));
+  else {
+    const bool wide = integer_range<I>::is_signed ? x >= I(1) << 53 || x <= -(I(1) << 53) : x >= I(1) << 53;
+    return round_to_odd(wide ? double((x >> 12) | I((x & 0xfff) != 0)) * 4096.0 : double(x));
+  }
 }
 
 #define TILE_SMALL_FLOAT(NAME, STORAGE)                                   \
@@ -175,7 +545,7 @@ TILE_FN float e4m3_value(uint8_t bits) {
     TILE_MEMBER explicit NAME(float x) : bits(NAME##_bits(x)) {}          \
     TILE_MEMBER explicit NAME(double x) : NAME(round_to_odd(x)) {}        \
     template <class Integer>                                              \
-    TILE_MEMBER explicit NAME(Integer x) : NAME(float(x)) {}              \
+    TILE_MEMBER explicit NAME(Integer x) : NAME(round_integer(x)) {}      \
     TILE_MEMBER operator float() const { return NAME##_value(bits); }     \
   };                                                                      \
   TILE_FN NAME operator+(NAME a, NAME b) { return NAME(float(a) + float(b)); } \
@@ -185,29 +555,67 @@ TILE_FN float e4m3_value(uint8_t bits) {
   TILE_FN NAME operator-(NAME a) { return NAME(-float(a)); }
 TILE_SMALL_FLOAT(fp16, uint16_t)
 TILE_SMALL_FLOAT(bf16, uint16_t)
-TILE_SMALL_FLOAT(e4m3, uint8_t)
-TILE_SMALL_FLOAT(e5m2, uint8_t)
 #undef TILE_SMALL_FLOAT
 
-template <class T> constexpr bool is_small_float = same<T, fp16> || same<T, bf16> || same<T, e4m3> || same<T, e5m2>;
+template <class T> constexpr bool is_nibble = same<T, i4> || same<T, u4>;
+template <class T> constexpr bool is_small_float = same<T, fp16> || same<T, bf16> || small_float_of<T>::is;
 template <class T> constexpr bool is_float = same<T, float> || same<T, double> || is_small_float<T>;
 template <class T> constexpr bool is_signed = is_float<T> || T(-1) < T(0);
 
-// fp32 rounded to the ten mantissa bits that tf32 matrix instructions read.
-TILE_FN float to_tf32(float x) {
-  // Nearest even by hand: cvt.rna rounds ties away from zero.
-  uint32_t u = bit_cast<uint32_t>(x);
-  if ((u & 0x7f800000u) == 0x7f800000u) return x;
-  return bit_cast<float>((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
-}
-
-// convert<To>(x): C rules; to bool is "not zero"; float → integer truncates.
+// convert<To>(x) by the default rules: to nearest even; float → integer truncates and clamps; integers wrap.
 template <class To, class From>
 TILE_FN To convert(From x) {
   if constexpr (same<To, From>) return x;
-  else if constexpr (same<To, bool>) return is_small_float<From> ? float(x) != 0.0f : x != From(0);
-  else if constexpr (is_small_float<From>) return To(float(x));
+  else if constexpr (same<To, bool>) {
+    if constexpr (is_small_float<From>) return float(x) != 0.0f;
+    else if constexpr (is_nibble<From>) return x.value != 0;
+    else return x != From(0);
+  } else if constexpr (is_nibble<From>) return convert<To>(int32_t(x.value));
+  else if constexpr (is_nibble<To>) {
+    if constexpr (is_float<From>) {
+      constexpr int low = same<To, i4> ? -8 : 0, high = low + 15;
+      const int whole = convert<int32_t>(x);
+      return To(whole < low ? low : whole > high ? high : whole);
+    } else return To(x);
+  } else if constexpr (is_small_float<From>) return convert<To>(float(x));
+  else if constexpr (!is_float<To> && is_float<From>) return to_integer<To, rounding::zero>(x);
   else return To(x);
+}
+
+// The format of a type; tf32 names the one that is held in a float.
+struct tf32 {};
+template <class T> struct format_of { using type = typename T::format; };
+template <> struct format_of<fp16> { using type = fp16_format; };
+template <> struct format_of<bf16> { using type = bf16_format; };
+template <> struct format_of<tf32> { using type = tf32_format; };
+template <> struct format_of<float> { using type = fp32_format; };
+template <> struct format_of<double> { using type = fp64_format; };
+
+template <class To>
+TILE_FN auto from_bits(uint64_t bits) {
+  if constexpr (same<To, tf32>) return bit_cast<float>(uint32_t(bits << 13));
+  else if constexpr (sizeof(To) == 8) return bit_cast<To>(bits);
+  else if constexpr (sizeof(To) == 4) return bit_cast<To>(uint32_t(bits));
+  else if constexpr (sizeof(To) == 2) return bit_cast<To>(uint16_t(bits));
+  else return bit_cast<To>(uint8_t(bits));
+}
+
+template <class T> constexpr bool is_number_integer = !same<T, tf32> && !is_float<T> && !is_nibble<T>;
+
+// The same with a rounding mode, saturation or not, and random bits.
+template <class To, rounding R, bool Saturate, class From>
+TILE_FN auto convert_by(From x, uint32_t random = 0) {
+  if constexpr (is_small_float<From>) return convert_by<To, R, Saturate>(float(x), random);
+  else if constexpr (is_nibble<From>) return convert_by<To, R, Saturate>(int64_t(x.value), random);
+  else if constexpr (is_nibble<To>) return convert<To>(float(convert_by<int8_t, R, Saturate>(x, random)));
+  else if constexpr (is_number_integer<To>) return to_integer<To, R>(x);
+  else {
+    using F = typename format_of<To>::type;
+    if constexpr (R == rounding::nearest && F::bits <= 8 && same<From, float>) return from_bits<To>(encode_nearest<F, Saturate>(x));
+    else if constexpr (is_float<From>) return from_bits<To>(encode<F, R, Saturate>(x, random));
+    else if constexpr (From(-1) < From(0)) return from_bits<To>(encode<F, R, Saturate>(int64_t(x), random));
+    else return from_bits<To>(encode<F, R, Saturate>(uint64_t(x), random));
+  }
 }
 
 }  // namespace tile
@@ -221,6 +629,25 @@ struct vec {
   TILE_MEMBER T& operator[](int i) { return v[i]; }
   TILE_MEMBER T operator[](int i) const { return v[i]; }
 };
+
+// Lanes of four bits lie two a byte, as in memory.
+template <class T, int N>
+struct nibble_lanes {
+  static_assert(N % 2 == 0, "elements of four bits come in pairs");
+  uint8_t byte[N / 2];
+  TILE_MEMBER typename nibbles<T, false>::reference operator[](int i) { return {&byte[i / 2], i % 2 * 4}; }
+  TILE_MEMBER T operator[](int i) const { return T::from(byte[i / 2] >> (i % 2 * 4) & 15); }
+};
+#define TILE_NIBBLE_VECTOR(T)                                   \
+  template <int N>                                              \
+  struct alignas(N >= 8 ? 4 : N / 2) vec<T, N> {                \
+    nibble_lanes<T, N> v;                                       \
+    TILE_MEMBER T operator[](int i) const { return v[i]; }      \
+  };
+TILE_NIBBLE_VECTOR(i4)
+TILE_NIBBLE_VECTOR(u4)
+TILE_NIBBLE_VECTOR(e2m1)
+#undef TILE_NIBBLE_VECTOR
 
 template <class T, int N>
 TILE_FN vec<T, N> broadcast(T x) {
@@ -283,57 +710,72 @@ TILE_FN void store_if(bool predicate, T* p, vec<T, N> x) {
   if (predicate) store(p, x);
 }
 // Lane by lane: registers, strides, lanes that are off (they read as 0).
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather(const T* p, I stride) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather(P p, I stride) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = p[i * stride];
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter(T* p, I stride, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter(P p, I stride, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i) p[i * stride] = x.v[i];
 }
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather_if(vec<bool, N> mask, const T* p, I stride) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather_if(vec<bool, N> mask, P p, I stride) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[i * stride] : T(0);
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter_if(vec<bool, N> mask, T* p, I stride, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter_if(vec<bool, N> mask, P p, I stride, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i)
     if (mask.v[i]) p[i * stride] = x.v[i];
 }
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather_at(const T* p, vec<I, N> index) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather_at(P p, vec<I, N> index) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = p[index.v[i]];
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter_at(T* p, vec<I, N> index, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter_at(P p, vec<I, N> index, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i) p[index.v[i]] = x.v[i];
 }
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather_at_if(vec<bool, N> mask, const T* p, vec<I, N> index) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather_at_if(vec<bool, N> mask, P p, vec<I, N> index) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[index.v[i]] : T(0);
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter_at_if(vec<bool, N> mask, T* p, vec<I, N> index, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter_at_if(vec<bool, N> mask, P p, vec<I, N> index, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i)
     if (mask.v[i]) p[index.v[i]] = x.v[i];
 }
 
+// Elements of four bits: as the bytes that hold them where the first one starts a byte.
+template <class T, int N, bool V>
+TILE_FN vec<T, N> load(nibbles<T, V> p) {
+  if (p.index & 1) return gather<T, N>(p, 1);
+  return bit_cast<vec<T, N>>(load<uint8_t, N / 2>(p.bytes()));
+}
+template <class T, int N, bool V>
+TILE_FN void store(nibbles<T, V> p, vec<T, N> x) {
+  if (p.index & 1) scatter(p, 1, x);
+  else store(p.bytes(), bit_cast<vec<uint8_t, N / 2>>(x));
+}
+template <class T, int N, bool V>
+TILE_FN vec<T, N> load_if(bool predicate, nibbles<T, V> p) {
+  return predicate ? load<T, N>(p) : broadcast<T, N>(T(0));
+}
 // ---- operators ------------------------------------------------------------------------------------------------------------------
 
 #define TILE_LANES(OPERATOR, RESULT)                                 \
@@ -415,6 +857,21 @@ TILE_FN vec<To, N> convert(vec<From, N> x) {
     TILE_UNROLL
     for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x.v[i]);
   }
+  return r;
+}
+// Lane by lane with a rounding mode, saturation or not, and random bits.
+template <class To, rounding R, bool Saturate, class From, int N>
+TILE_FN auto convert_by(vec<From, N> x) {
+  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i]);
+  return r;
+}
+template <class To, rounding R, bool Saturate, class From, int N>
+TILE_FN auto convert_by(vec<From, N> x, vec<uint32_t, N> random) {
+  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i], random.v[i]);
   return r;
 }
 template <class To, class From>
@@ -802,6 +1259,21 @@ TILE_FN void bar_sync(site where, uint32_t id, uint32_t count) {
 // arrives at barrier `id` without waiting
 TILE_FN void bar_arrive(site where, uint32_t id, uint32_t count) {
   asm volatile("bar.arrive %0, %1;" : : "r"(id), "r"(count) : "memory");
+}
+
+// all threads of the block meet; count of their predicates
+TILE_FN int32_t sync_threads_count(site where, bool predicate) {
+  return __syncthreads_count(predicate);
+}
+
+// all threads of the block meet; and of their predicates
+TILE_FN int32_t sync_threads_and(site where, bool predicate) {
+  return __syncthreads_and(predicate) != 0;
+}
+
+// all threads of the block meet; or of their predicates
+TILE_FN int32_t sync_threads_or(site where, bool predicate) {
+  return __syncthreads_or(predicate) != 0;
 }
 
 // orders this thread's accesses as seen by the block
@@ -1231,6 +1703,56 @@ TILE_FN T atomic_exch(T* address, T value) {
   else return atomic_combine<op_exchange>(address, value);
 }
 
+// one element, which other threads may be updating
+template <class T>
+TILE_FN T atomic_load(const T* address) {
+  if constexpr (sizeof(T) == 1) {
+    uint16_t held;
+    asm volatile("ld.relaxed.gpu.u8 %0, [%1];"
+                 : "=h"(held) : "l"(address) : "memory");
+    return bit_cast<T>(uint8_t(held));
+  }
+  else if constexpr (sizeof(T) == 2) {
+    uint16_t held;
+    asm volatile("ld.relaxed.gpu.b16 %0, [%1];"
+                 : "=h"(held) : "l"(address) : "memory");
+    return bit_cast<T>(uint16_t(held));
+  }
+  else if constexpr (sizeof(T) == 4) {
+    uint32_t held;
+    asm volatile("ld.relaxed.gpu.b32 %0, [%1];"
+                 : "=r"(held) : "l"(address) : "memory");
+    return bit_cast<T>(uint32_t(held));
+  }
+  else if constexpr (sizeof(T) == 8) {
+    word8 held;
+    asm volatile("ld.relaxed.gpu.b64 %0, [%1];"
+                 : "=l"(held) : "l"(address) : "memory");
+    return bit_cast<T>(word8(held));
+  }
+}
+
+// sets one element, which other threads may be reading
+template <class T>
+TILE_FN void atomic_store(T* address, T value) {
+  if constexpr (sizeof(T) == 1) {
+    asm volatile("st.relaxed.gpu.u8 [%0], %1;"
+                 : : "l"(address), "h"(uint16_t(bit_cast<uint8_t>(value))) : "memory");
+  }
+  else if constexpr (sizeof(T) == 2) {
+    asm volatile("st.relaxed.gpu.b16 [%0], %1;"
+                 : : "l"(address), "h"(uint16_t(bit_cast<uint16_t>(value))) : "memory");
+  }
+  else if constexpr (sizeof(T) == 4) {
+    asm volatile("st.relaxed.gpu.b32 [%0], %1;"
+                 : : "l"(address), "r"(uint32_t(bit_cast<uint32_t>(value))) : "memory");
+  }
+  else if constexpr (sizeof(T) == 8) {
+    asm volatile("st.relaxed.gpu.b64 [%0], %1;"
+                 : : "l"(address), "l"(word8(bit_cast<word8>(value))) : "memory");
+  }
+}
+
 // adds each lane of a vector to its element; aligned to the vector's size
 template <class T, int N>
 TILE_FN void atomic_add_vec(T* address, vec<T, N> value) {
@@ -1333,6 +1855,15 @@ TILE_FN uint32_t match_any(T value, uint32_t mask = 0xffffffffu) {
   if constexpr (sizeof(T) == 8) return __match_any_sync(mask, bit_cast<unsigned long long>(value));
   else if constexpr (sizeof(T) == 4) return __match_any_sync(mask, bit_cast<uint32_t>(value));
   else return __match_any_sync(mask, uint32_t(value));
+}
+
+// the lanes, where all of them have the same value, else 0
+template <class T>
+TILE_FN uint32_t match_all(T value, uint32_t mask = 0xffffffffu) {
+  int same;
+  if constexpr (sizeof(T) == 8) return __match_all_sync(mask, bit_cast<unsigned long long>(value), &same);
+  else if constexpr (sizeof(T) == 4) return __match_all_sync(mask, bit_cast<uint32_t>(value), &same);
+  else return __match_all_sync(mask, uint32_t(value), &same);
 }
 
 // the lanes that execute together now

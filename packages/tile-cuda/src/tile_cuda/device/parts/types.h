@@ -1,4 +1,4 @@
-// Scalar types: fp16, bf16, e4m3 and e5m2 as structs of their bits, so that one text serves NVRTC without any header and g++. Arithmetic
+// Scalar types: fp16, bf16 and smaller ones as structs of their bits, so that one text serves NVRTC without any header and g++. Arithmetic
 // on them goes through fp32 and rounds once, which for one operation is what the hardware's own instructions give.
 namespace tile {
 
@@ -76,50 +76,75 @@ TILE_FN float fp16_value(uint16_t bits) {
 #endif
 }
 
-// fp32 → an 8-bit float with Mantissa bits and exponent bias Bias: nearest even; what is beyond Largest (bits) becomes Largest, as
-// cvt.rn.satfinite has it; NaN becomes 0x7f.
-template <int Mantissa, int Bias, int Largest>
-TILE_FN uint8_t float8_bits(float x) {
+// fp32 rounded to the ten mantissa bits that tf32 matrix instructions read.
+TILE_FN float to_tf32(float x) {
+  // Nearest even by hand: cvt.rna rounds ties away from zero.
   uint32_t u = bit_cast<uint32_t>(x);
-  uint32_t sign = (u >> 24) & 0x80u;
-  u &= 0x7fffffffu;
-  if (u > 0x7f800000u) return uint8_t(0x7fu);
-  constexpr int drop = 23 - Mantissa;
-  constexpr uint32_t smallest_normal = uint32_t(127 - Bias + 1) << 23;
-  uint32_t bits;
-  if (u < smallest_normal) {
-    // The fp32 adder rounds at the weight of the last subnormal bit.
-    constexpr uint32_t magic = uint32_t(127 - Bias + 1 + drop) << 23;
-    bits = bit_cast<uint32_t>(bit_cast<float>(u) + bit_cast<float>(magic)) - magic;
-  } else {
-    u += (1u << (drop - 1)) - 1 + ((u >> drop) & 1u);
-    bits = (u >> drop) - (uint32_t(127 - Bias) << Mantissa);
-  }
-  return uint8_t(sign | (bits > Largest ? Largest : bits));
+  if ((u & 0x7f800000u) == 0x7f800000u) return x;
+  return bit_cast<float>((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
 }
-TILE_FN uint8_t e4m3_bits(float x) {
+
+#define TILE_RINT ::rint
+#define TILE_RINTF ::rintf
+#define TILE_CEIL ::ceil
+#define TILE_CEILF ::ceilf
+#define TILE_FLOOR ::floor
+#define TILE_FLOORF ::floorf
+#ifndef TILE_EMULATE
+#define TILE_SATURATING_CONVERSIONS 1
+#endif
+// Half a byte of memory that other threads write to.
+TILE_FN void store_nibble(uint8_t* byte, int shift, uint8_t nibble) {
+#ifndef TILE_EMULATE
+  // The smallest word that a compare-and-swap takes; whatever else changes in it makes another round.
+  const int at = int((unsigned long long)byte & 3) * 8 + shift;
+  unsigned int* word = (unsigned int*)((unsigned long long)byte & ~3ull);
+  unsigned int seen = *(volatile unsigned int*)word, old;
+  do {
+    old = seen;
+    seen = atomicCAS(word, old, (old & ~(15u << at)) | (unsigned int)(nibble) << at);
+  } while (seen != old);
+#else
+  emu::atomic_update(byte, [=](uint8_t old) { return uint8_t((old & (0xf0 >> shift)) | (nibble << shift)); });
+#endif
+}
+
+//@numbers
+
 #if !defined(TILE_EMULATE) && TILE_ARCH >= 89
+template <>
+TILE_MEMBER uint8_t encode_nearest<e4m3_format, true>(float x) {
   uint16_t h;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x));
   return uint8_t(h);
-#else
-  return float8_bits<3, 7, 0x7e>(x);
-#endif
 }
-TILE_FN uint8_t e5m2_bits(float x) {
-#if !defined(TILE_EMULATE) && TILE_ARCH >= 89
+template <>
+TILE_MEMBER uint8_t encode_nearest<e5m2_format, true>(float x) {
   uint16_t h;
   asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(h) : "f"(0.0f), "f"(x));
   return uint8_t(h);
-#else
-  return float8_bits<2, 15, 0x7b>(x);
-#endif
 }
+#endif
 // e5m2 is fp16 without its low byte; e4m3 is moved there by one place and scaled, exactly.
-TILE_FN float e5m2_value(uint8_t bits) { return fp16_value(uint16_t(bits << 8)); }
-TILE_FN float e4m3_value(uint8_t bits) {
+template <>
+TILE_MEMBER float decode<e5m2_format>(uint8_t bits) {
+  return fp16_value(uint16_t(bits << 8));
+}
+template <>
+TILE_MEMBER float decode<e4m3_format>(uint8_t bits) {
   if ((bits & 0x7fu) == 0x7fu) return bit_cast<float>(0x7fffffffu);
   return fp16_value(uint16_t((bits & 0x80u) << 8 | (bits & 0x7fu) << 7)) * 256.0f;
+}
+
+// An integer → fp32 so that rounding again to fewer bits is rounding once.
+template <class I>
+TILE_FN float round_integer(I x) {
+  if constexpr (sizeof(I) < 4) return float(x);
+  else if constexpr (sizeof(I) == 4) return round_to_odd(double(x));
+  else {
+    const bool wide = integer_range<I>::is_signed ? x >= I(1) << 53 || x <= -(I(1) << 53) : x >= I(1) << 53;
+    return round_to_odd(wide ? double((x >> 12) | I((x & 0xfff) != 0)) * 4096.0 : double(x));
+  }
 }
 
 #define TILE_SMALL_FLOAT(NAME, STORAGE)                                   \
@@ -129,7 +154,7 @@ TILE_FN float e4m3_value(uint8_t bits) {
     TILE_MEMBER explicit NAME(float x) : bits(NAME##_bits(x)) {}          \
     TILE_MEMBER explicit NAME(double x) : NAME(round_to_odd(x)) {}        \
     template <class Integer>                                              \
-    TILE_MEMBER explicit NAME(Integer x) : NAME(float(x)) {}              \
+    TILE_MEMBER explicit NAME(Integer x) : NAME(round_integer(x)) {}      \
     TILE_MEMBER operator float() const { return NAME##_value(bits); }     \
   };                                                                      \
   TILE_FN NAME operator+(NAME a, NAME b) { return NAME(float(a) + float(b)); } \
@@ -139,29 +164,67 @@ TILE_FN float e4m3_value(uint8_t bits) {
   TILE_FN NAME operator-(NAME a) { return NAME(-float(a)); }
 TILE_SMALL_FLOAT(fp16, uint16_t)
 TILE_SMALL_FLOAT(bf16, uint16_t)
-TILE_SMALL_FLOAT(e4m3, uint8_t)
-TILE_SMALL_FLOAT(e5m2, uint8_t)
 #undef TILE_SMALL_FLOAT
 
-template <class T> constexpr bool is_small_float = same<T, fp16> || same<T, bf16> || same<T, e4m3> || same<T, e5m2>;
+template <class T> constexpr bool is_nibble = same<T, i4> || same<T, u4>;
+template <class T> constexpr bool is_small_float = same<T, fp16> || same<T, bf16> || small_float_of<T>::is;
 template <class T> constexpr bool is_float = same<T, float> || same<T, double> || is_small_float<T>;
 template <class T> constexpr bool is_signed = is_float<T> || T(-1) < T(0);
 
-// fp32 rounded to the ten mantissa bits that tf32 matrix instructions read.
-TILE_FN float to_tf32(float x) {
-  // Nearest even by hand: cvt.rna rounds ties away from zero.
-  uint32_t u = bit_cast<uint32_t>(x);
-  if ((u & 0x7f800000u) == 0x7f800000u) return x;
-  return bit_cast<float>((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
-}
-
-// convert<To>(x): C rules; to bool is "not zero"; float → integer truncates.
+// convert<To>(x) by the default rules: to nearest even; float → integer truncates and clamps; integers wrap.
 template <class To, class From>
 TILE_FN To convert(From x) {
   if constexpr (same<To, From>) return x;
-  else if constexpr (same<To, bool>) return is_small_float<From> ? float(x) != 0.0f : x != From(0);
-  else if constexpr (is_small_float<From>) return To(float(x));
+  else if constexpr (same<To, bool>) {
+    if constexpr (is_small_float<From>) return float(x) != 0.0f;
+    else if constexpr (is_nibble<From>) return x.value != 0;
+    else return x != From(0);
+  } else if constexpr (is_nibble<From>) return convert<To>(int32_t(x.value));
+  else if constexpr (is_nibble<To>) {
+    if constexpr (is_float<From>) {
+      constexpr int low = same<To, i4> ? -8 : 0, high = low + 15;
+      const int whole = convert<int32_t>(x);
+      return To(whole < low ? low : whole > high ? high : whole);
+    } else return To(x);
+  } else if constexpr (is_small_float<From>) return convert<To>(float(x));
+  else if constexpr (!is_float<To> && is_float<From>) return to_integer<To, rounding::zero>(x);
   else return To(x);
+}
+
+// The format of a type; tf32 names the one that is held in a float.
+struct tf32 {};
+template <class T> struct format_of { using type = typename T::format; };
+template <> struct format_of<fp16> { using type = fp16_format; };
+template <> struct format_of<bf16> { using type = bf16_format; };
+template <> struct format_of<tf32> { using type = tf32_format; };
+template <> struct format_of<float> { using type = fp32_format; };
+template <> struct format_of<double> { using type = fp64_format; };
+
+template <class To>
+TILE_FN auto from_bits(uint64_t bits) {
+  if constexpr (same<To, tf32>) return bit_cast<float>(uint32_t(bits << 13));
+  else if constexpr (sizeof(To) == 8) return bit_cast<To>(bits);
+  else if constexpr (sizeof(To) == 4) return bit_cast<To>(uint32_t(bits));
+  else if constexpr (sizeof(To) == 2) return bit_cast<To>(uint16_t(bits));
+  else return bit_cast<To>(uint8_t(bits));
+}
+
+template <class T> constexpr bool is_number_integer = !same<T, tf32> && !is_float<T> && !is_nibble<T>;
+
+// The same with a rounding mode, saturation or not, and random bits.
+template <class To, rounding R, bool Saturate, class From>
+TILE_FN auto convert_by(From x, uint32_t random = 0) {
+  if constexpr (is_small_float<From>) return convert_by<To, R, Saturate>(float(x), random);
+  else if constexpr (is_nibble<From>) return convert_by<To, R, Saturate>(int64_t(x.value), random);
+  else if constexpr (is_nibble<To>) return convert<To>(float(convert_by<int8_t, R, Saturate>(x, random)));
+  else if constexpr (is_number_integer<To>) return to_integer<To, R>(x);
+  else {
+    using F = typename format_of<To>::type;
+    if constexpr (R == rounding::nearest && F::bits <= 8 && same<From, float>) return from_bits<To>(encode_nearest<F, Saturate>(x));
+    else if constexpr (is_float<From>) return from_bits<To>(encode<F, R, Saturate>(x, random));
+    else if constexpr (From(-1) < From(0)) return from_bits<To>(encode<F, R, Saturate>(int64_t(x), random));
+    else return from_bits<To>(encode<F, R, Saturate>(uint64_t(x), random));
+  }
 }
 
 }  // namespace tile

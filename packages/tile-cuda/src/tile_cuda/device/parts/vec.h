@@ -9,6 +9,25 @@ struct vec {
   TILE_MEMBER T operator[](int i) const { return v[i]; }
 };
 
+// Lanes of four bits lie two a byte, as in memory.
+template <class T, int N>
+struct nibble_lanes {
+  static_assert(N % 2 == 0, "elements of four bits come in pairs");
+  uint8_t byte[N / 2];
+  TILE_MEMBER typename nibbles<T, false>::reference operator[](int i) { return {&byte[i / 2], i % 2 * 4}; }
+  TILE_MEMBER T operator[](int i) const { return T::from(byte[i / 2] >> (i % 2 * 4) & 15); }
+};
+#define TILE_NIBBLE_VECTOR(T)                                   \
+  template <int N>                                              \
+  struct alignas(N % 8 == 0 ? 4 : N % 4 == 0 ? 2 : 1) vec<T, N> {                \
+    nibble_lanes<T, N> v;                                       \
+    TILE_MEMBER T operator[](int i) const { return v[i]; }      \
+  };
+TILE_NIBBLE_VECTOR(i4)
+TILE_NIBBLE_VECTOR(u4)
+TILE_NIBBLE_VECTOR(e2m1)
+#undef TILE_NIBBLE_VECTOR
+
 template <class T, int N>
 TILE_FN vec<T, N> broadcast(T x) {
   vec<T, N> r;
@@ -70,57 +89,72 @@ TILE_FN void store_if(bool predicate, T* p, vec<T, N> x) {
   if (predicate) store(p, x);
 }
 // Lane by lane: registers, strides, lanes that are off (they read as 0).
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather(const T* p, I stride) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather(P p, I stride) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = p[i * stride];
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter(T* p, I stride, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter(P p, I stride, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i) p[i * stride] = x.v[i];
 }
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather_if(vec<bool, N> mask, const T* p, I stride) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather_if(vec<bool, N> mask, P p, I stride) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[i * stride] : T(0);
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter_if(vec<bool, N> mask, T* p, I stride, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter_if(vec<bool, N> mask, P p, I stride, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i)
     if (mask.v[i]) p[i * stride] = x.v[i];
 }
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather_at(const T* p, vec<I, N> index) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather_at(P p, vec<I, N> index) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = p[index.v[i]];
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter_at(T* p, vec<I, N> index, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter_at(P p, vec<I, N> index, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i) p[index.v[i]] = x.v[i];
 }
-template <class T, int N, class I>
-TILE_FN vec<T, N> gather_at_if(vec<bool, N> mask, const T* p, vec<I, N> index) {
+template <class T, int N, class P, class I>
+TILE_FN vec<T, N> gather_at_if(vec<bool, N> mask, P p, vec<I, N> index) {
   vec<T, N> r;
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = mask.v[i] ? p[index.v[i]] : T(0);
   return r;
 }
-template <class T, int N, class I>
-TILE_FN void scatter_at_if(vec<bool, N> mask, T* p, vec<I, N> index, vec<T, N> x) {
+template <class P, class T, int N, class I>
+TILE_FN void scatter_at_if(vec<bool, N> mask, P p, vec<I, N> index, vec<T, N> x) {
   TILE_UNROLL
   for (int i = 0; i < N; ++i)
     if (mask.v[i]) p[index.v[i]] = x.v[i];
 }
 
+// Elements of four bits: as the bytes that hold them where the first one starts a byte.
+template <class T, int N, bool V>
+TILE_FN vec<T, N> load(nibbles<T, V> p) {
+  if (p.index & 1) return gather<T, N>(p, 1);
+  return bit_cast<vec<T, N>>(load<uint8_t, N / 2>(p.bytes()));
+}
+template <class T, int N, bool V>
+TILE_FN void store(nibbles<T, V> p, vec<T, N> x) {
+  if (p.index & 1) scatter(p, 1, x);
+  else store(p.bytes(), bit_cast<vec<uint8_t, N / 2>>(x));
+}
+template <class T, int N, bool V>
+TILE_FN vec<T, N> load_if(bool predicate, nibbles<T, V> p) {
+  return predicate ? load<T, N>(p) : broadcast<T, N>(T(0));
+}
 // ---- operators ------------------------------------------------------------------------------------------------------------------
 
 #define TILE_LANES(OPERATOR, RESULT)                                 \
@@ -204,6 +238,21 @@ TILE_FN vec<To, N> convert(vec<From, N> x) {
   }
   return r;
 }
+// Lane by lane with a rounding mode, saturation or not, and random bits.
+template <class To, rounding R, bool Saturate, class From, int N>
+TILE_FN auto convert_by(vec<From, N> x) {
+  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i]);
+  return r;
+}
+template <class To, rounding R, bool Saturate, class From, int N>
+TILE_FN auto convert_by(vec<From, N> x, vec<uint32_t, N> random) {
+  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i], random.v[i]);
+  return r;
+}
 template <class To, class From>
 TILE_FN To reinterpret(From x) {
   return bit_cast<To>(x);
@@ -225,7 +274,11 @@ TILE_FN vec<T, A + B> join(vec<T, A> a, vec<T, B> b) {
 }
 template <int... Index, class T, int N>
 TILE_FN vec<T, sizeof...(Index)> shuffle(vec<T, N> x) {
-  return vec<T, sizeof...(Index)>{x.v[Index]...};
+  constexpr int from[] = {Index...};
+  vec<T, sizeof...(Index)> r;
+  TILE_UNROLL
+  for (int i = 0; i < int(sizeof...(Index)); ++i) r.v[i] = x.v[from[i]];
+  return r;
 }
 
 }  // namespace tile
