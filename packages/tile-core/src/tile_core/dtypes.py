@@ -122,6 +122,21 @@ class DType:
         return (self.bits * self.lanes + 7) // 8
 
     @property
+    def storage_bits(self) -> int:
+        """Bits that one value takes in memory: four-bit types lie two a byte (the first in the low half), six-bit types
+        take a byte."""
+        return (self.bits if self.bits in (4, 8) else (self.bits + 7) // 8 * 8) * self.lanes
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether elements share bytes in memory."""
+        return self.storage_bits < 8
+
+    def storage_bytes(self, count: int) -> int:
+        """Bytes that `count` values take in memory."""
+        return (self.storage_bits * count + 7) // 8
+
+    @property
     def is_float(self) -> bool:
         return self.kind == "f"
 

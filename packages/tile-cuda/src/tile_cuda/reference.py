@@ -29,7 +29,7 @@ def _nothing(machine: Any, call: Call) -> None:
 def _cp_async(machine: Any, call: Call) -> None:
     target, source = call.args[0], call.args[1]
     assert isinstance(target, AccessPtr) and isinstance(source, AccessPtr)
-    count = dict(call.annotations)["bytes"] * 8 // target.buffer.dtype.bits
+    count = dict(call.annotations)["bytes"] * 8 // target.buffer.dtype.storage_bits
     wanted = machine.evaluate(call.args[2]) if len(call.args) > 2 else True
     outer = machine.mask
     predicate = np.broadcast_to(np.asarray(wanted), machine.batch_shape)[..., None]
@@ -44,7 +44,7 @@ def _ldmatrix(machine: Any, call: Call) -> None:
     number, transposed = given["num"], given["trans"]
     target, source = call.args
     assert isinstance(target, AccessPtr) and isinstance(source, AccessPtr)
-    count = 16 * 8 // source.buffer.dtype.bits
+    count = 16 * 8 // source.buffer.dtype.storage_bits
     rows = machine.load(source.buffer, _along(machine, source, count), True, None, call.span)
     rows = _by_warp(machine, rows)
     matrices = rows[..., : number * 8, :].reshape(*rows.shape[:-2], number, 8, count)
@@ -65,8 +65,8 @@ def _mma(machine: Any, call: Call) -> None:
     pointers = [a for a in call.args if isinstance(a, AccessPtr)]
     c_pointer, a_pointer, b_pointer = pointers
     c_type = DType(given["c"])
-    wide = numpy_type(DType("int32")) if c_type.is_int else np.dtype(np.float32)
-    a_maps, b_maps, c_maps = _maps(m, n, k)
+    wide = numpy_type(c_type if c_type.is_int or c_type.bits == 64 else DType("float32"))
+    a_maps, b_maps, c_maps = _maps(m, k, max(1, 32 // DType(given["a"]).bits))
     a = _matrix(machine, a_pointer, (m, k), a_maps, given["a"], wide)
     b = _matrix(machine, b_pointer, (n, k), b_maps, given["b"], wide)
     c = _matrix(machine, c_pointer, (m, n), c_maps, given["c"], wide)
@@ -75,16 +75,16 @@ def _mma(machine: Any, call: Call) -> None:
     _store_registers(machine, c_pointer, convert(result, DType(wide.name), c_pointer.buffer.dtype), call)
 
 
-def _maps(m: int, n: int, k: int) -> tuple[Any, Any, Any]:
-    """(row, column) by lane and register of A, of B (as n × k) and of the accumulator (PTX ISA, fragments of m16n8)."""
-    packed = k // 8
+def _maps(m: int, k: int, packed: int) -> tuple[Any, Any, Any]:
+    """(row, column) by lane and register of A, of B (as n × k) and of the accumulator (PTX ISA, fragments of mma)."""
+    rows, parts = m // 8, k // (4 * packed)
     lane = np.arange(_WARP)[:, None]
 
     def depth(register: Any, halves: Any) -> Any:
         return lane % 4 * packed + halves * 4 * packed + register % packed
 
-    a, b, c = np.arange(4 * packed)[None], np.arange(2 * packed)[None], np.arange(4)[None]
-    a_map = np.broadcast_arrays(lane // 4 + a // packed % 2 * 8, depth(a, a // packed // 2))
+    a, b, c = np.arange(rows * parts * packed)[None], np.arange(parts * packed)[None], np.arange(2 * rows)[None]
+    a_map = np.broadcast_arrays(lane // 4 + a // packed % rows * 8, depth(a, a // packed // rows))
     b_map = np.broadcast_arrays(lane // 4 + b * 0, depth(b, b // packed))
     c_map = np.broadcast_arrays(lane // 4 + c // 2 * 8, lane % 4 * 2 + c % 2)
     return a_map, b_map, c_map

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..dtypes import DType
 from ..ir import (
     AccessPtr,
     Buffer,
@@ -160,12 +161,19 @@ def _element(node: BufferLoad | BufferStore, kind: str, span: Span | None) -> Sh
 
 
 def _range(buffer: Buffer, index: Expr, count: Expr) -> tuple[Expr, Expr]:
-    size = buffer.dtype.bytes
-    low = binary("mul", cast(index, "int32"), size)
-    high = binary("add", low, binary("mul", cast(count, "int32"), size))
+    first = cast(index, "int32")
+    low, high = _bytes(first, buffer.dtype), _bytes(binary("add", first, cast(count, "int32")), buffer.dtype, up=True)
     while buffer.data is not None:
         if buffer.offset is not None:
-            moved = binary("mul", cast(buffer.offset, "int32"), buffer.data.dtype.bytes)
+            moved = _bytes(cast(buffer.offset, "int32"), buffer.data.dtype)
             low, high = binary("add", moved, low), binary("add", moved, high)
         buffer = buffer.data
     return low, high
+
+
+def _bytes(count: Expr, dtype: DType, up: bool = False) -> Expr:
+    """Bytes that `count` elements take; of four-bit ones those begun, or those ended."""
+    if not dtype.is_packed:
+        return binary("mul", count, dtype.bytes)
+    per_byte = 8 // dtype.storage_bits
+    return binary("floordiv", binary("add", count, per_byte - 1) if up else count, per_byte)

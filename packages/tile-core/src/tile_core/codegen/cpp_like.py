@@ -26,6 +26,7 @@ from ..ir import (
     Unary,
 )
 from .c_like import CPrinter
+from .numbers import computed_wider, conversion, holds_nibbles, to_tf32, view_pointer
 
 __all__ = ["CppPrinter", "element_count", "is_one", "is_zero"]
 
@@ -56,7 +57,7 @@ class CppPrinter(CPrinter):
         base = self.pointer(buffer.data)
         if buffer.offset is not None and not is_zero(buffer.offset):
             base = f"({base} + {self.expr(buffer.offset)})"
-        return base if buffer.data.dtype is buffer.dtype else f"(({self.type_name(buffer.dtype)}*){base})"
+        return view_pointer(buffer, base, self.type_name(buffer.dtype), True)
 
     def address(self, buffer: Buffer, index: Expr) -> str:
         """The address of an element."""
@@ -64,9 +65,13 @@ class CppPrinter(CPrinter):
         return base if is_zero(index) else f"{base} + {self.expr(index)}"
 
     def expr_AccessPtr(self, node: AccessPtr) -> str:
-        return f"({self.address(node.buffer, node.indices[0])})"
+        return f"({self.address(node.buffer, node.indices[0])}){'.bytes()' if holds_nibbles(node.buffer) else ''}"
 
     # Operators.
+
+    def expr(self, node: Expr) -> str:
+        wider = computed_wider(node)
+        return super().expr(node if wider is None else wider)
 
     def expr_Let(self, node: Let) -> str:
         # A lambda keeps the value inside the expression, so that the untaken side of a ternary is not evaluated.
@@ -105,7 +110,14 @@ class CppPrinter(CPrinter):
         return f"({self.type_name(node.dtype)}){text}" if _is_narrow(node.dtype) else text
 
     def expr_Cast(self, node: Cast) -> str:
-        return f"tile::convert<{self.type_name(node.dtype.scalar)}>({self.expr(node.value)})"
+        value = self.expr(node.value)
+        if node.dtype.scalar.name == "tfloat32":
+            return to_tf32(node.value.dtype, value)
+        return f"tile::convert<{self.type_name(node.dtype.scalar)}>({value})"
+
+    def call_convert(self, node: Call) -> str:
+        random = self.expr(node.args[2]) if len(node.args) > 2 else None
+        return conversion(node, self.type_name(node.dtype.scalar), self.expr(node.args[1]), random)
 
     def intrinsic(self, node: Call) -> str:
         name = node.op.rpartition(".")[2]

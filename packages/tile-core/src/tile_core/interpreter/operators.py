@@ -22,6 +22,10 @@ __all__ = ["BINARY", "INTRINSICS", "apply_binary", "apply_intrinsic", "apply_una
 
 def apply_binary(op: str, a: Any, b: Any, operand: DType) -> Any:
     """`a op b` for operands of type `operand`."""
+    if operand.is_float and operand.bits <= 8:
+        # Computed in float32, rounded once by the rules of conversion: an overflow saturates.
+        result = BINARY[op](np.asarray(a).astype(np.float32), np.asarray(b).astype(np.float32))
+        return result if op in _COMPARISONS else convert(result, _FLOAT32, operand)
     result = BINARY[op](a, b)
     if op in _COMPARISONS:
         return result
@@ -32,6 +36,8 @@ def apply_unary(op: str, a: Any, operand: DType) -> Any:
     """`op a`."""
     if op == "not" or (op == "bitnot" and operand.is_bool):
         return np.logical_not(a)
+    if operand.is_float and operand.bits <= 8:
+        return convert(np.negative(np.asarray(a).astype(np.float32)), _FLOAT32, operand)
     result = np.negative(a) if op == "neg" else np.invert(a)
     return wrap(result, operand) if operand.scalar.name in _WRAPPED else result
 
@@ -64,6 +70,7 @@ def _shift(function: Any, a: Any, b: Any) -> Any:
     return function(a, np.asarray(b).astype(np.asarray(a).dtype))
 
 
+_FLOAT32 = DType("float32")
 _WRAPPED = ("int4", "uint4", "tfloat32")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or")
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -140,6 +147,8 @@ _FLOAT_BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _rounded(values: Any, result: DType) -> Any:
+    if result.is_float and result.bits <= 8:
+        return convert(np.asarray(values).astype(np.float32), _FLOAT32, result)
     values = np.asarray(values).astype(numpy_type(result))
     return wrap(values, result)
 
@@ -201,8 +210,16 @@ def _reinterpret(args: list[Any], dtypes: list[DType], result: DType) -> Any:
     return viewed if array.shape and np.ndim(args[0]) else viewed[0]
 
 
+def _convert(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    mode, value, *random = args
+    rounding, _, unsaturated = mode.partition("-")
+    return convert(value, dtypes[1], result, rounding, not unsaturated, random[0] if random else None)
+
+
 def _abs(args: list[Any], dtypes: list[DType], result: DType) -> Any:
-    return np.abs(args[0])
+    if result.is_float and result.bits <= 8:
+        return _rounded(np.abs(np.asarray(args[0]).astype(np.float32)), result)
+    return wrap(np.abs(args[0]), result)
 
 
 def _vector_reduce(args: list[Any], dtypes: list[DType], result: DType) -> Any:
@@ -234,5 +251,6 @@ INTRINSICS: dict[str, Callable[[list[Any], list[DType], DType], Any]] = {
     "reinterpret": _reinterpret,
     "likely": lambda args, dtypes, result: args[0],
     "vector_reduce": _vector_reduce,
+    "convert": _convert,
     "infinity": lambda args, dtypes, result: convert(np.float64(np.inf), DType("float64"), result),
 }

@@ -11,7 +11,7 @@ from ..dtypes import DType
 from ..ir import Buffer, IRModule, PrimFunc, SizeVar, Var
 from .faults import ExecutionFault
 from .machine import Machine
-from .memory import Storage
+from .memory import Nibbles, Storage
 from .values import numpy_type
 
 __all__ = ["interpret"]
@@ -71,13 +71,19 @@ def _bind(machine: Machine, param: Buffer | Var, value: Any) -> None:
     if isinstance(param, Var):
         machine.env[param] = numpy_type(param.dtype).type(value)
         return
-    if not isinstance(value, np.ndarray) or value.dtype != numpy_type(param.dtype):
+    if param.dtype.is_packed and isinstance(value, np.ndarray) and value.dtype in (np.uint8, np.int8):
+        _bind_packed(machine, param, value)
+        return
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and numpy_type(param.dtype).kind == "V":
+        value = value.view(numpy_type(param.dtype))
+    if not isinstance(value, np.ndarray) or value.dtype != numpy_type(param.dtype) or param.dtype.is_packed:
         found = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
         raise ExecutionFault(
             "E-RUN-ARGUMENT",
             f"{param.name} needs a numpy array of {numpy_type(param.dtype)}, found {found}",
             facts=[f"parameter {param!r}"],
-            help="convert the argument; bfloat16 and 8-bit floats are types of ml_dtypes",
+            help="convert the argument; bfloat16 and 8-bit floats are types of ml_dtypes, four-bit types come two a "
+            "byte in uint8 or int8",
         )
     flat = param.ndim == 1 and value.ndim != 1
     if not flat:
@@ -87,6 +93,17 @@ def _bind(machine: Machine, param: Buffer | Var, value: Any) -> None:
         for expr, stride in zip(param.strides, value.strides):
             _bind_size(machine, expr, stride // value.itemsize)
     machine.storages[param] = Storage(param, _flat(value, param.dtype))
+
+
+def _bind_packed(machine: Machine, param: Buffer, value: np.ndarray) -> None:
+    """Bytes with two four-bit elements each: the last dimension counts twice."""
+    shape = (*value.shape[:-1], value.shape[-1] * 2) if value.ndim else ()
+    if len(shape) == param.ndim:
+        for expr, extent in zip(param.shape, shape):
+            _bind_size(machine, expr, extent)
+        for axis, (expr, stride) in enumerate(zip(param.strides, value.strides)):
+            _bind_size(machine, expr, stride * (2 if axis < value.ndim - 1 else 1))
+    machine.storages[param] = Storage(param, Nibbles(_flat(value, DType("uint8")).view(np.uint8), param.dtype.scalar))
 
 
 def _bind_size(machine: Machine, expr: Any, value: int) -> None:
@@ -112,6 +129,16 @@ def _flat(value: np.ndarray, dtype: DType) -> np.ndarray:
 
 def _check_shape(machine: Machine, param: Buffer, value: np.ndarray) -> None:
     shape = tuple(machine.integer(e) for e in param.shape)
+    if param.dtype.is_packed:
+        found = (*value.shape[:-1], value.shape[-1] * 2) if value.ndim else ()
+        if found == shape or (param.ndim == 1 and (int(np.prod(found)),) == shape):
+            return
+        raise ExecutionFault(
+            "E-RUN-ARGUMENT",
+            f"{param.name} needs bytes of shape {[*shape[:-1], shape[-1] // 2]}, found {list(value.shape)}",
+            facts=[f"parameter {param!r}", "two elements of four bits lie in a byte"],
+            help="pack the last dimension, the first element in the low half",
+        )
     flat = param.ndim == 1 and value.ndim != 1
     if (int(np.prod(value.shape)),) == shape if flat else value.shape == shape:
         strides = tuple(machine.integer(e) for e in param.element_strides())

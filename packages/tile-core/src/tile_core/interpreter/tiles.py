@@ -10,6 +10,7 @@ from ..dtypes import DType
 from ..ir import BufferRegion
 from ..tileop import Copy, TileOp
 from .faults import ExecutionFault
+from .memory import Nibbles
 from .values import convert, numpy_type, wide
 
 if TYPE_CHECKING:
@@ -83,7 +84,10 @@ class _Box:
             return
         data = self.place.storage.view(self.region.dtype)
         inner = values.reshape(self.extents)[self._inner()]
-        self._slice(data)[...] = inner
+        if isinstance(data, Nibbles):
+            data[self._slice(_Addresses(data.size))] = inner
+        else:
+            self._slice(data)[...] = inner
         written = self.place.storage.written
         if written is not None:
             self._slice(written)[...] = True
@@ -103,7 +107,7 @@ class _Box:
     def _inner(self) -> tuple[slice, ...]:
         return tuple(slice(a - low, max(a, b) - low) for a, b, low in zip(self.low, self.high, self.mins))
 
-    def _tile(self, data: np.ndarray, outside: Any) -> np.ndarray:
+    def _tile(self, data: Any, outside: Any) -> np.ndarray:
         if not self.clipped:
             return np.array(self._slice(data)).reshape(self.tile_shape)
         tile = np.full(self.extents, outside, dtype=data.dtype)
@@ -111,7 +115,7 @@ class _Box:
             tile[self._inner()] = self._slice(data)
         return tile.reshape(self.tile_shape)
 
-    def _slice(self, data: np.ndarray) -> np.ndarray:
+    def _slice(self, data: Any) -> np.ndarray:
         start = self.place.offset + sum(low * s for low, s in zip(self.low, self.place.strides))
         shape = [high - low for low, high in zip(self.low, self.high)]
         lanes = self.place.storage.lanes
@@ -124,8 +128,20 @@ class _Box:
                 span=self.region.span,
                 help="use a buffer of the block: T.alloc_fragment or T.alloc_shared",
             )
+        if isinstance(data, Nibbles):
+            return data[self._slice(_Addresses(data.size))]
+        if isinstance(data, _Addresses):
+            steps = [np.arange(n) * s for n, s in zip(shape, self.place.strides)]
+            return start + sum(np.ix_(*steps), start=np.zeros((1,) * len(shape), dtype=np.int64))
         strides = [s * data.itemsize for s in self.place.strides]
         return np.lib.stride_tricks.as_strided(data[start:], shape, strides)
+
+
+class _Addresses:
+    """Stands for memory whose elements are their own addresses."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
 
 
 def _as_element_type(values: np.ndarray, dtype: DType) -> np.ndarray:

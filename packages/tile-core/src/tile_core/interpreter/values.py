@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ..dtypes import DType
+from .rounding import exact, round_to_format, round_to_integer
 
 __all__ = ["compute_type", "convert", "numpy_type", "poison", "wide", "wrap"]
 
@@ -74,23 +75,31 @@ def wrap(values: Any, dtype: DType) -> Any:
     return values
 
 
-def convert(values: Any, source: DType, target: DType) -> Any:
-    """Values of type `source` as `target`.
-
-    Floats round to nearest even. A float becomes an integer by truncation; the language leaves open what comes of a
-    float outside the integer's range, here it is the nearest integer, and 0 for NaN. Integers wrap. Anything that is
-    not zero is true.
-    """
+def convert(
+    values: Any, source: DType, target: DType, rounding: str = "", saturate: bool = True, random: Any = None
+) -> Any:
+    """Values of type `source` as `target`, by the rules of `casts`."""
     source, target = source.scalar, target.scalar
     if source is target:
         return values
     if target.is_bool:
         return np.asarray(values) != 0 if np.ndim(values) else np.bool_(values != 0)
-    if source.is_float and not target.is_float:
-        return _truncate(values, source, target)
-    if source.is_float and source.bits < 32:
-        values = _astype(values, np.float32)
-    return wrap(_astype(values, numpy_type(target)), target)
+    shaped: tuple[Any, ...] = (values,) if random is None else (values, random)
+    scalar = all(np.ndim(v) == 0 for v in shaped)
+    if not target.is_float:
+        if not source.is_float:
+            return wrap(_astype(values, numpy_type(target)), target)
+        whole = round_to_integer(_astype(values, np.float64), target, numpy_type(target), rounding)
+        return whole[()] if scalar else whole
+    if rounding in ("", "rn") and target.bits > 8 and target.name != "tfloat32":
+        direct = source.is_float or source.bits <= 16 or target.bits >= 32
+        if direct and not (target.name == "bfloat16" and source.name == "float64"):
+            if source.is_float and source.bits < 32:
+                values = _astype(values, np.float32)
+            return _astype(values, numpy_type(target))
+    result = round_to_format(exact(values), target, rounding or "rn", saturate, random)
+    result = result.astype(np.float32).astype(numpy_type(target)) if target.bits <= 32 else result
+    return result[()] if scalar else result
 
 
 def poison(size: int, dtype: DType) -> np.ndarray:
@@ -103,18 +112,6 @@ def poison(size: int, dtype: DType) -> np.ndarray:
             return np.full(size, np.nan, dtype=np.float32).astype(held)
     filled = np.full(size * held.itemsize, 0xA5, dtype=np.uint8).view(held)
     return np.ascontiguousarray(wrap(filled, dtype))
-
-
-def _truncate(values: Any, source: DType, target: DType) -> Any:
-    whole = np.trunc(_astype(values, np.float64))
-    whole = np.where(np.isnan(whole), 0.0, whole)
-    low, high = target.min_value, target.max_value
-    # The bounds of 64-bit integers are no doubles: compare first, convert only what fits.
-    inside = (whole >= float(low)) & (whole < float(high + 1))
-    held = numpy_type(target)
-    result = np.where(inside, whole, 0.0).astype(held)
-    result = np.where(inside, result, np.where(whole < 0, held.type(low), held.type(high)))
-    return result if np.ndim(values) else result[()]
 
 
 def _astype(values: Any, held: Any) -> Any:

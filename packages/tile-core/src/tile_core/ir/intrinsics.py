@@ -120,6 +120,13 @@ for _row in (
     Intrinsic("popcount", 1, doc="number of set bits"),
     Intrinsic("clz", 1, doc="number of leading zero bits"),
     Intrinsic("reinterpret", 1, "given", doc="the same bits as another type of equal width"),
+    Intrinsic(
+        "convert",
+        None,
+        "given",
+        doc="a conversion that says how it rounds: (StringImm mode, value[, random bits]); mode is rn, rz, rp, rm or "
+        "rs, with -unsaturated where it does not saturate",
+    ),
     Intrinsic("likely", 1, doc="its argument, expected to be true"),
     Intrinsic("vector_reduce", 2, "given", doc="horizontal reduction of a vector: (StringImm kind, vector)"),
     Intrinsic(

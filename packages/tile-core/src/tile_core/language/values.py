@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..casts import FORMATS, cast_rule, check_cast
 from ..dtypes import DType, as_dtype
 from ..errors import CompileError
 from ..frontend.builder import known
 from ..frontend.operators import as_condition, is_expression
 from ..ir import Broadcast as _Broadcast
-from ..ir import Call, Expr, FloatImm, as_expr, const, select
+from ..ir import Call, Expr, FloatImm, StringImm, as_expr, const, select
 from ..ir import Cast as _Cast
 from ..ir import Ramp as _Ramp
 from ..ir import binary as _binary
@@ -56,22 +57,38 @@ def all_of(*conditions: Any) -> Any:
 
 
 def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any = None) -> Expr:
-    """`value` as another element type: floats round to nearest even, float → int truncates.
+    """`value` as another element type: the exact value, rounded once.
 
     Args:
-        round: rounding mode; only "" and "rn" (to nearest even) in this version.
-        sat: whether float8 conversions saturate; accepted, they do.
-        rbits: random bits for stochastic rounding; not in this version.
+        round: "" for the default: floats round to nearest even ("rn"), float → int truncates ("rz") and clamps, NaN
+            gives 0. Also "rp" (up), "rm" (down), and for float targets "rs" (stochastic, with rbits).
+        sat: whether values beyond the range of a float of eight bits or fewer become the largest finite one; if not
+            they become infinity, or NaN where the type has no infinity.
+        rbits: random bits (uint32) for "rs": the value moves away from zero when the dropped fraction, as 32 bits, plus
+            rbits reaches 2^32.
+
+    Raises:
+        CompileError: the types do not round this way, or rbits and "rs" do not go together (E-CAST).
     """
-    if round not in ("", "rn") or rbits is not None:
-        raise CompileError(
-            "E-MATH-ROUND",
-            f"T.cast does not round by {round or 'random bits'!r} in this version",
-            facts=["allowed: '' and 'rn' (to nearest even)"],
-            help="leave out round and rbits",
-        )
     target = as_dtype(dtype)
-    return _cast(as_expr(value, target if isinstance(value, (int, float)) else None), target)
+    source = as_expr(value, target if isinstance(value, (int, float)) and not isinstance(value, bool) else None)
+    if not round and sat and rbits is None:
+        return _cast(source, target)
+    if source.dtype.kind in "biuf" and isinstance(value, (int, float)):
+        source = as_expr(value)
+    mode = check_cast(source.dtype, target, round, rbits is not None)
+    rule = cast_rule(source.dtype, target)
+    lanes = max(source.dtype.lanes, target.lanes)
+    unsaturated = rule.takes_saturation and not sat
+    if not rule.roundings or (mode == rule.roundings[0] and not unsaturated):
+        return _cast(source, target)
+    if source.dtype.lanes != lanes:
+        source = _Broadcast(source, lanes)
+    arguments = [StringImm(mode + ("-unsaturated" if unsaturated else "")), source]
+    if rbits is not None:
+        bits = _cast(as_expr(rbits, DType("uint32")), DType("uint32"))
+        arguments.append(bits if bits.dtype.lanes == lanes else _Broadcast(bits, lanes))
+    return Call("convert", tuple(arguments), target.with_lanes(lanes))
 
 
 def Cast(dtype: Any, value: Any) -> Expr:
@@ -102,33 +119,12 @@ def infinity(dtype: Any = "float32") -> FloatImm:
     return FloatImm(float("inf"), float_type("infinity", dtype))
 
 
-# Largest finite values; what is not here has no finite maximum of its own.
-_LARGEST = {
-    "float16": 65504.0,
-    "bfloat16": 3.3895313892515355e38,
-    "float32": 3.4028234663852886e38,
-    "tfloat32": 3.4011621342146535e38,
-    "float64": 1.7976931348623157e308,
-    "float8_e3m4": 15.5,
-    "float8_e4m3": 240.0,
-    "float8_e4m3b11fnuz": 30.0,
-    "float8_e4m3fn": 448.0,
-    "float8_e4m3fnuz": 240.0,
-    "float8_e5m2": 57344.0,
-    "float8_e5m2fnuz": 57344.0,
-    "float6_e2m3fn": 7.5,
-    "float6_e3m2fn": 28.0,
-    "float4_e2m1fn": 6.0,
-    "float8_e8m0fnu": 2.0**127,
-}
-
-
 def max_value(dtype: Any) -> Expr:
     """The largest finite value of a type."""
     target = as_dtype(dtype)
     if target.is_int or target.is_bool:
         return const(target.max_value, target)
-    return FloatImm(_LARGEST[float_type("max_value", target).name], target)
+    return FloatImm(FORMATS[float_type("max_value", target).name].largest_value, target)
 
 
 def min_value(dtype: Any) -> Expr:
@@ -136,8 +132,8 @@ def min_value(dtype: Any) -> Expr:
     target = as_dtype(dtype)
     if target.is_int or target.is_bool:
         return const(target.min_value, target)
-    name = float_type("min_value", target).name
-    return FloatImm(2.0**-127 if name == "float8_e8m0fnu" else -_LARGEST[name], target)
+    form = FORMATS[float_type("min_value", target).name]
+    return FloatImm(-form.largest_value if form.signed else form.value(0), target)
 
 
 def Ramp(base: Any, stride: Any, lanes: int) -> Expr:

@@ -15,7 +15,7 @@ takes longer, and which tiles share bytes (and so where threads must meet) may b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from ..target import Target
 from .base import Pass, PassContext, register_pass
 from .pipeline_schedule import Versioned
 
-__all__ = ["Placement", "PlanSharedMemory", "SharedMemoryReport", "place"]
+__all__ = ["ORDERS", "Placement", "PlanSharedMemory", "SharedMemoryReport", "place"]
 
 declare_codes({"E-SHARED-MEMORY": "a kernel needs more shared memory than the target has"})
 
@@ -76,7 +76,7 @@ class SharedMemoryReport:
         total: bytes of the arena.
         alone: bytes that the tiles would take without sharing.
         limit: bytes that a block can have on the target; None where nobody says.
-        versions: name of a tile → how many versions of what it holds lie in it.
+        versions: of what each tile holds, in the order of `placed`.
     """
 
     function: str
@@ -84,7 +84,7 @@ class SharedMemoryReport:
     total: int
     alone: int
     limit: int | None = None
-    versions: tuple[tuple[str, int], ...] = ()
+    versions: tuple[int, ...] = ()
 
 
 @register_pass(
@@ -102,7 +102,7 @@ class PlanSharedMemory(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
         reuse = not context.options["tl.disable_shared_memory_reuse"]
         limit = self.capacity(context.target) if self.capacity else None
-        orders = _ORDERS if context.options["tl.enable_aggressive_shared_memory_merge"] else _ORDERS[:1]
+        orders = ORDERS if context.options["tl.enable_aggressive_shared_memory_merge"] else ORDERS[:1]
         return _Plan(function, context, reuse, limit, orders).rewrite(function)
 
 
@@ -123,12 +123,14 @@ class _Plan(Rewriter):
             return node
         placed, total = place(tiles, self.reuse, self.orders)
         alone = place(tiles, reuse=False)[1]
-        versions = self._versions(tiles)
         self.context.reports.setdefault("shared_memory", []).append(
-            SharedMemoryReport(self.function.name, tuple(placed), total, alone, self.limit, tuple(versions.items()))
+            SharedMemoryReport(
+                self.function.name, tuple(placed), total, alone, self.limit, tuple(self._versions(placed))
+            )
         )
         if self.limit is not None and total > self.limit:
-            raise _too_large(node, placed, total, self.limit, self._what_fits(tiles, versions, self.limit))
+            fix = self._what_fits(tiles, self._versions(tiles), self.limit)
+            raise _too_large(node, placed, total, self.limit, fix)
         arena = Buffer("arena", as_shape((total,)), DType("uint8"), "shared", align=128, span=node.span)
         for tile in placed:
             view = tile.buffer.with_(data=arena, offset=const(tile.offset, "int32"))
@@ -136,59 +138,36 @@ class _Plan(Rewriter):
         body = self.rewrite(node.body)
         return node.with_(body=Block((arena,), body, span=node.span))
 
-    def _smaller(self, tiles: list[Placement]) -> str:
-        """The fix: how many stages less would fit, or that no number of stages does."""
-        # Names and lines: passes since have made new buffers of them.
-        found = self.context.reports.get("versions", ())
-        counts = {(v.buffer.name, v.buffer.span): v.count for v in found}
-        versions = [counts.get((t.buffer.name, t.buffer.span), 1) for t in tiles]
-        most, total = max(versions), 0
-        names = ", ".join(t.buffer.name for t, count in zip(tiles, versions) if count > 1)
-        for count in range(most - 1, 0, -1):
-            fewer = [replace(t, size=t.size // v * min(v, count)) for t, v in zip(tiles, versions)]
-            total = place(fewer, self.reuse)[1]
-            if total <= (self.limit or 0):
-                less = f"{most - count} less in num_stages" if most - count > 1 else "1 less in num_stages"
-                return f"{less} fits: {total} bytes with {count} instead of {most} versions of {names}"
-        if most > 1:
-            return f"make tiles smaller: with one version of {names} the kernel would still need {total} bytes"
-        return "make tiles smaller, or let tiles that are not in use at once follow each other in the kernel"
-
-    def _versions(self, tiles: list[Placement]) -> dict[str, int]:
-        """Name of a tile → versions that a pipelined loop gave it."""
+    def _versions(self, tiles: list[Placement]) -> list[int]:
+        """How many versions a pipelined loop gave to each tile."""
+        # By names and lines: passes since have made new buffers of them.
         made: list[Versioned] = self.context.reports.get("versions", [])
-        counts = {v.buffer.name: v.count for v in made}
-        return {t.buffer.name: counts[t.buffer.name] for t in tiles if t.size % counts.get(t.buffer.name, 1) == 0}            if counts else {}
+        counts = {(v.buffer.name, v.buffer.span): v.count for v in made}
+        return [counts.get((t.buffer.name, t.buffer.span), 1) for t in tiles]
 
-    def _what_fits(self, tiles: list[Placement], versions: dict[str, int], limit: int) -> str:
+    def _what_fits(self, tiles: list[Placement], versions: list[int], limit: int) -> str:
         """A change that brings the arena under the limit."""
 
-        def total(size: Callable[[Placement], int]) -> int:
-            return place([replace(t, size=size(t)) for t in tiles], self.reuse, self.orders)[1]
+        def total(sizes: Iterable[int]) -> int:
+            return place([replace(t, size=n) for t, n in zip(tiles, sizes)], self.reuse, self.orders)[1]
 
-        for depth in range(max(versions.values(), default=1) - 1, 0, -1):
-
-            def shallower(tile: Placement, depth: int = depth) -> int:
-                count = versions.get(tile.buffer.name, 1)
-                return tile.size // count * min(count, depth)
-
-            needed = total(shallower)
+        most = max(versions)
+        names = ", ".join(t.buffer.name for t, count in zip(tiles, versions) if count > 1)
+        for depth in range(most - 1, 0, -1):
+            needed = total(t.size // count * min(count, depth) for t, count in zip(tiles, versions))
             if needed <= limit:
-                names = ", ".join(name for name, count in versions.items() if count > depth)
-                return (
-                    f"num_stages={depth} fits, with {needed} bytes (versions of {names}: {depth}); or make the tiles "
-                    "smaller"
-                )
+                less = f"{most - depth} less in num_stages fits"
+                return f"{less}: {needed} bytes with {depth} instead of {most} versions of {names}"
         for share in (2, 4, 8):
             for tile in sorted(tiles, key=lambda t: -t.size):
-                needed = total(lambda t, tile=tile: t.size // share if t is tile else t.size)
+                needed = total(t.size // share if t is tile else t.size for t in tiles)
                 if needed <= limit:
-                    return f"{tile.buffer.name} with 1/{share} of its elements fits, with {needed} bytes"
+                    return f"make tiles smaller: {tile.buffer.name} with 1/{share} of its bytes fits, {needed} in all"
         for share in (2, 4, 8, 16, 32):
-            needed = total(lambda t: -(-t.size // share))
+            needed = total(-(-t.size // share) for t in tiles)
             if needed <= limit:
-                return f"all tiles with 1/{share} of their elements fit, with {needed} bytes"
-        return "no tile of the kernel fits at a 32nd of its size"
+                return f"make tiles smaller: all with 1/{share} of their bytes fit, {needed} in all"
+        return "make tiles smaller: all of them with a 32nd of their bytes still do not fit"
 
     def rewrite_Block(self, node: Block) -> Stmt | None:
         kept = tuple(b for b in node.allocations if b not in self.buffers)
@@ -254,7 +233,7 @@ def live_ranges(body: Stmt) -> list[Placement]:
 _Order = Callable[[Placement], tuple[object, ...]]
 
 # The first is the usual one: as they come, the larger first.
-_ORDERS: tuple[_Order, ...] = (
+ORDERS: tuple[_Order, ...] = (
     lambda t: (t.first, -t.size, t.buffer.name),
     lambda t: (-t.size, t.first, t.buffer.name),
     lambda t: (-t.size * (t.last - t.first + 1), t.buffer.name),
@@ -264,7 +243,7 @@ _ORDERS: tuple[_Order, ...] = (
 
 
 def place(
-    tiles: list[Placement], reuse: bool = True, orders: Sequence[_Order] = _ORDERS[:1]
+    tiles: list[Placement], reuse: bool = True, orders: Sequence[_Order] = ORDERS[:1]
 ) -> tuple[list[Placement], int]:
     """(tiles with offsets, bytes of the arena): linear scan with best fit, so that no two live tiles overlap; of
     several orders the one with the smallest arena."""
@@ -321,7 +300,7 @@ def _bytes(buffer: Buffer) -> int:
     count = 1
     for extent in buffer.static_shape() or ():
         count *= extent
-    return count * buffer.dtype.bytes
+    return buffer.dtype.storage_bytes(count)
 
 
 def _up(value: int, alignment: int) -> int:

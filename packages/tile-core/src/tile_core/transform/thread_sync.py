@@ -20,16 +20,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..analysis.access import root_buffer
+from ..analysis.dependence import ranges_apart, versions_apart
 from ..analysis.memory_access import SharedAccess, shared_steps
 from ..arith import Prover
 from ..errors import CompileError, declare_codes
 from ..ir import (
+    AccessPtr,
     Attr,
     Binary,
     Bind,
     Block,
     Buffer,
     BufferLoad,
+    BufferStore,
+    Call,
     Evaluate,
     Expr,
     For,
@@ -49,6 +54,7 @@ from ..ir import (
 )
 from ..ir.effects import CommitGroup, Rendezvous
 from .base import Pass, PassContext, register_pass
+from .lower_thread_code import gives_each, variant_symbols
 
 __all__ = ["Meetings", "ThreadSync"]
 
@@ -362,6 +368,19 @@ def _after(pending: list[SharedAccess], flow: _Flow) -> list[SharedAccess]:
     return [*pending, *flow.pending]
 
 
+def _divergent_arrays(launch: KernelLaunch) -> set[Buffer]:
+    """Threads' own memory that does not hold the same for all: what is stored there, or where, or whether, differs; or
+    an instruction fills it."""
+    found = {root_buffer(b) for b in variant_symbols(launch, True) if isinstance(b, Buffer)}
+    for node in walk(launch.body):
+        if isinstance(node, AccessPtr) and node.mode != "r":
+            found.add(root_buffer(node.buffer))
+        elif isinstance(node, BufferStore) and node.buffer.data is not None:
+            # What is stored through a view is seen through others.
+            found.add(root_buffer(node.buffer))
+    return found
+
+
 class _Judge:
     """Decides whether two accesses by different threads may meet on a byte."""
 
@@ -371,6 +390,7 @@ class _Judge:
         self.extent_of = dict(zip(threads, extents))
         self.prover = Prover()
         self.divergent_vars: set[Var] = set(threads)
+        self.divergent_arrays = _divergent_arrays(launch)
         self.active: list[For] = []
         self.independent = False
         self.ranges: dict[Var, tuple[Expr, Expr]] = {}
@@ -388,11 +408,15 @@ class _Judge:
             self.divergent_vars.add(node.var)
 
     def uniform(self, expr: Expr) -> bool:
-        """Whether all threads of a block compute the same value; what memory holds is taken to differ unless global."""
+        """Whether all threads of a block compute the same value: it depends on no thread index, and on a thread's own
+        memory only where that holds the same for all."""
         for item in walk(expr):
             if isinstance(item, Var) and item in self.divergent_vars:
                 return False
             if isinstance(item, BufferLoad) and item.buffer.memory.level == "thread":
+                if root_buffer(item.buffer) in self.divergent_arrays:
+                    return False
+            if isinstance(item, Call) and gives_each(item):
                 return False
         return True
 
@@ -437,7 +461,10 @@ class _Judge:
         with _Scope(self.prover) as scope:
             for var in {*_variables(moved), *_variables(b)}:
                 self._range(scope, var, renamed)
-            if self._boxes_apart(moved, b) or _versions_apart(moved, b, self.prover):
+            ranges = (moved.low, moved.high), (b.low, b.high)
+            if ranges_apart(*ranges, self.prover):
+                return True
+            if a.buffer is b.buffer and versions_apart(*ranges, _offset(a.buffer), self.prover):
                 return True
             for condition in (*moved.conditions, *b.conditions):
                 scope.assume(condition)
@@ -458,11 +485,6 @@ class _Judge:
         elif original in self.ranges:
             low, extent = self.ranges[original]
             scope.bind(var, low, extent)
-
-    def _boxes_apart(self, a: SharedAccess, b: SharedAccess) -> bool:
-        low_a, high_a = self.prover.bounds(a.low).lo, self.prover.bounds(a.high).hi
-        low_b, high_b = self.prover.bounds(b.low).lo, self.prover.bounds(b.high).hi
-        return high_a <= low_b or high_b <= low_a
 
     def threads_where(self, conditions: list[Expr]) -> tuple[int, int] | None:
         """(first, count) of the threads for which conditions of the forms ``tx < n``, ``tx >= n`` hold, or None."""
@@ -516,47 +538,11 @@ def _variables(access: SharedAccess) -> list[Var]:
     return list(found)
 
 
-def _versions_apart(a: SharedAccess, b: SharedAccess, prover: Prover) -> bool:
-    """Whether the two lie in different versions of one buffer: ``(e % n) * size`` with remainders that differ by a
-    constant which n does not divide. Spares the solver the commonest question of a pipelined loop."""
-    if a.buffer is not b.buffer:
-        return False
-    first, second = _version(a.low), _version(b.low)
-    if first is None or second is None or first[1:] != second[1:]:
-        return False
-    difference = prover.simplify(binary("sub", first[0], second[0]))
-    if not isinstance(difference, IntImm) or difference.value % first[1] == 0:
-        return False
-    size = first[2]
-    return all(
-        _inside(prover, binary("sub", x.low, binary("mul", binary("floormod", v[0], v[1]), size)), x, size)
-        for x, v in ((a, first), (b, second))
-    )
-
-
-def _inside(prover: Prover, rest: Expr, access: SharedAccess, size: int) -> bool:
-    length = prover.simplify(binary("sub", access.high, access.low))
-    bounds = prover.bounds(prover.simplify(rest))
+def _offset(buffer: Buffer) -> int:
+    """Bytes from the start of the arena to that of a view in it."""
     offset = 0
-    buffer: Buffer | None = access.buffer
-    while buffer is not None and buffer.data is not None:
+    while buffer.data is not None:
         if isinstance(buffer.offset, IntImm):
-            offset += buffer.offset.value * buffer.data.dtype.bytes
+            offset += buffer.offset.value * buffer.data.dtype.storage_bits // 8
         buffer = buffer.data
-    return isinstance(length, IntImm) and bounds.lo >= offset and bounds.hi + length.value <= offset + size
-
-
-def _version(low: Expr) -> tuple[Expr, int, int] | None:
-    """(e, n, size) of the largest term ``(e % n) * size`` of a sum."""
-    best: tuple[Expr, int, int] | None = None
-    stack: list[tuple[Expr, int]] = [(low, 1)]
-    while stack:
-        node, factor = stack.pop()
-        if isinstance(node, Binary) and node.op == "add":
-            stack += [(node.a, factor), (node.b, factor)]
-        elif isinstance(node, Binary) and node.op == "mul" and isinstance(node.b, IntImm):
-            stack.append((node.a, factor * node.b.value))
-        elif isinstance(node, Binary) and node.op in ("floormod", "truncmod") and isinstance(node.b, IntImm):
-            if best is None or factor > best[2]:
-                best = (node.a, node.b.value, factor)
-    return best
+    return offset

@@ -45,7 +45,7 @@ class _Choose(ScopedRewriter):
         if node.kind != "vectorized" or not isinstance(node.extent, IntImm):
             return super().rewrite_For(node)
         extent = node.extent.value
-        widest = max((a.buffer.dtype.bits for a in _accesses(node.body)), default=_REGISTER_BITS)
+        widest = max((a.buffer.dtype.storage_bits for a in _accesses(node.body)), default=_REGISTER_BITS)
         strip, lane = Var(f"{node.var.name}_strip"), Var(node.var.name, node.var.dtype)
         lanes = extent
         while lanes > 1:

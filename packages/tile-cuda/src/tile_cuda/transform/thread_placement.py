@@ -35,7 +35,7 @@ class ThreadPlacement:
     def default(self, buffer: Buffer, facts: Facts) -> Fragment:
         """For a tile that nobody asked about."""
         shape = _shape(buffer)
-        vector = gcd(shape[-1], max(1, 128 // buffer.dtype.bits))
+        vector = gcd(shape[-1], max(1, 128 // buffer.dtype.storage_bits))
         while vector > 1 and prod(shape) < vector * _threads(facts):
             vector //= 2
         return coalesced(shape, _threads(facts), vector & -vector)

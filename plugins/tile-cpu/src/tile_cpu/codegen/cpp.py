@@ -8,6 +8,7 @@ arena. Vectors print as
 from __future__ import annotations
 
 from tile_core.codegen import CppPrinter, element_count, is_one, is_zero
+from tile_core.codegen.numbers import CPP_NUMBERS, conversion, holds_nibbles, nibble_pointer, to_tf32
 from tile_core.errors import InternalError
 from tile_core.ir import (
     AccessPtr,
@@ -40,7 +41,7 @@ _STACK_BYTES = 64
 class CpuKernelPrinter(CppPrinter):
     """Prints one device function."""
 
-    TYPES = {**CppPrinter.TYPES, "float16": "tile::fp16", "bfloat16": "tile::bf16"}
+    TYPES = {**{name: f"tile::{text}" for name, text in CPP_NUMBERS.items()}, **CppPrinter.TYPES, "tfloat32": "float"}
 
     def function(self, function: PrimFunc) -> str:
         """The function's text: its arena and the kernel, which returns 0 or the runtime's error number."""
@@ -51,10 +52,17 @@ class CpuKernelPrinter(CppPrinter):
             raise InternalError("E-INTERNAL", f"device function {function.name} does not start with a launch")
         self.check_types(function, "CPU")
         self.arena = self._arena(function)
-        parameters = [
-            f"{self.type_name(p.dtype)}{'*' if isinstance(p, Buffer) else ''} {self.name(p)}" for p in function.params
-        ]
+        packed = [p for p in function.params if isinstance(p, Buffer) and holds_nibbles(p)]
+        parameters = []
+        for param in function.params:
+            ctype = "uint8_t" if param in packed else self.type_name(param.dtype)
+            parameters.append(f"{ctype}{'*' if isinstance(param, Buffer) else ''} {self.name(param)}")
         self.open(f"int {function.name}({', '.join([*parameters, 'int threads'])}) {{", function.span)
+        for buffer in packed:
+            name = self.fresh(f"{buffer.name}_elements")
+            ctype = nibble_pointer(self.type_name(buffer.dtype), True)
+            self.line(f"const {ctype} {name}({self.name(buffer)});", buffer.span)
+            self.alias(buffer, name)
         self.stmt(launch)
         self.close()
         return self.text()
@@ -67,8 +75,7 @@ class CpuKernelPrinter(CppPrinter):
             self.arena_type = self.fresh(f"{function.name}_arena")
             self.open(f"struct {self.arena_type} {{")
             for buffer in members:
-                size = element_count(buffer)
-                self.line(f"alignas(64) {self.type_name(buffer.dtype)} {self.name(buffer)}[{size}];", buffer.span)
+                self.line(f"alignas(64) {self._storage(buffer)};", buffer.span)
             self.close("};")
         return set(members)
 
@@ -81,15 +88,26 @@ class CpuKernelPrinter(CppPrinter):
             arena = self.fresh("arena")
             self.line(f"auto* {arena} = tile::arena<{self.arena_type}>();")
             for buffer in sorted(self.arena, key=self.name):
-                self.alias(buffer, f"{arena}->{self.name(buffer)}")
+                place = f"{arena}->{self.name(buffer)}"
+                if holds_nibbles(buffer):
+                    place = f"{nibble_pointer(self.type_name(buffer.dtype), False)}({place})"
+                self.alias(buffer, place)
         self.stmt(node.body)
         self.close(f"}}, {f'sizeof({self.arena_type})' if self.arena else '0'});")
 
     def allocate(self, buffer: Buffer) -> None:
         if buffer not in self.arena:
-            align = " alignas(64)" if element_count(buffer) > 1 else ""
-            ctype = self.type_name(buffer.dtype)
-            self.line(f"{align.strip() + ' ' if align else ''}{ctype} {self.name(buffer)}[{element_count(buffer)}];")
+            align = "alignas(64) " if element_count(buffer) > 1 else ""
+            self.line(f"{align}{self._storage(buffer)};")
+            if holds_nibbles(buffer):
+                self.alias(buffer, f"{nibble_pointer(self.type_name(buffer.dtype), False)}({self.name(buffer)})")
+
+    def _storage(self, buffer: Buffer) -> str:
+        """The declaration of a buffer's memory."""
+        count = element_count(buffer)
+        if holds_nibbles(buffer):
+            return f"uint8_t {self.name(buffer)}[{buffer.dtype.storage_bytes(count)}]"
+        return f"{self.type_name(buffer.dtype)} {self.name(buffer)}[{count}]"
 
     # Vectors.
 
@@ -158,7 +176,12 @@ class CpuKernelPrinter(CppPrinter):
         return f"tile::to_mask({text})" if node.dtype.is_bool else text
 
     def expr_Shuffle(self, node: Shuffle) -> str:
-        vectors = ", ".join(self.expr(v) for v in node.vectors)
+        vectors = ", ".join(
+            self.expr(v) if v.dtype.lanes > 1 else f"tile::vec<{self.type_name(v.dtype)}, 1>({self.expr(v)})"
+            for v in node.vectors
+        )
+        if len(node.indices) == 1:
+            return f"tile::shuffle<{node.indices[0]}>({vectors})[0]"
         return f"tile::shuffle<{', '.join(map(str, node.indices))}>({vectors})"
 
     def expr_Select(self, node: Select) -> str:
@@ -186,11 +209,21 @@ class CpuKernelPrinter(CppPrinter):
 
     def expr_Cast(self, node: Cast) -> str:
         value, source, to = self.expr(node.value), node.value.dtype, node.dtype
+        if to.is_bool and source.is_float and source.bits <= 8:
+            return f"(tile::convert<float>({value}) != 0.0f)"
         if to.is_bool:
             return f"({value} != {self.type_name(source.scalar)}(0))"
         if source.is_bool and source.lanes > 1:
             value = f"tile::convert<bool>({value})"
+        if to.scalar.name == "tfloat32":
+            return to_tf32(source, value)
         return f"tile::convert<{self.type_name(to.scalar)}>({value})"
+
+    def call_convert(self, node: Call) -> str:
+        value, *random = (self.expr(a) for a in node.args[1:])
+        if node.args[1].dtype.is_bool and node.args[1].dtype.lanes > 1:
+            value = f"tile::convert<bool>({value})"
+        return conversion(node, self.type_name(node.dtype.scalar), value, random[0] if random else None)
 
     def call_infinity(self, node: Call) -> str:
         return f"{self.type_name(node.dtype.scalar)}(INFINITY)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tile_core.codegen import CPrinter, abi_prelude, print_host
+from tile_core.dtypes import DType
 from tile_core.ir import Call, IRModule, KernelLaunch, PrimFunc, StringImm, walk
 from tile_core.target import Target
 
@@ -68,6 +69,10 @@ def _preludes(kernels: dict[str, PrimFunc]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text))
 
 
+def _pointee(dtype: DType) -> str:
+    return "uint8_t" if dtype.is_packed else CpuKernelPrinter().type_name(dtype)
+
+
 def _launch(printer: CPrinter, call: Call, kernels: dict[str, PrimFunc]) -> str:
     symbol = call.args[0]
     assert isinstance(symbol, StringImm)
@@ -76,8 +81,6 @@ def _launch(printer: CPrinter, call: Call, kernels: dict[str, PrimFunc]) -> str:
     for param, value in zip(kernel.params, call.args[8:]):
         text = printer.expr(value)
         # Buffers arrive as untyped addresses.
-        arguments.append(
-            text if value.dtype.name != "handle" else f"({CpuKernelPrinter().type_name(param.dtype)}*){text}"
-        )
+        arguments.append(text if value.dtype.name != "handle" else f"({_pointee(param.dtype)}*){text}")
     name = printer.expr(symbol)
     return f"tile_launched({name}, {symbol.value}({', '.join([*arguments, 'tile_threads()'])}))"

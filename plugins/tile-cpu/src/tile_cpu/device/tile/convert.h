@@ -1,4 +1,4 @@
-// convert<To>(vec): between all lane types, lane by lane. Rounds to nearest even; float → integer truncates; to bool is "not zero".
+// convert<To>(vec): between all lane types, lane by lane. The rules are those of numbers.h.
 #pragma once
 
 #include "vec.h"
@@ -93,30 +93,157 @@ TILE_FN vec<float, N> narrow_to_odd(vec<double, N> x) {
   }();
 }
 
+// fp32 ↔ formats of a byte or less: the steps of encode_nearest and decode, on all lanes.
+template <class F, bool Saturate, int N>
+TILE_FN vec<small_float<F>, N> to_small(vec<float, N> x) {
+  using U = raw_t<uint32_t, N>;
+  using FV = raw_t<float, N>;
+  vec<small_float<F>, N> r;
+  if constexpr (!F::is_signed) {
+    for (int i = 0; i < N; i++) r.v[i] = encode_nearest<F, Saturate>(x.v[i]);
+    return r;
+  } else {
+    U u = (U)x.v;
+    const U sign = (u >> 31) << (F::exponent + F::mantissa);
+    u &= 0x7fffffffu;
+    constexpr int drop = 23 - F::mantissa;
+    constexpr uint32_t magic = uint32_t(128 - F::bias + drop) << 23;
+    const U small = (U)((FV)u + bit_cast<float>(magic)) - magic;
+    const U normal = ((u + (((1u << (drop - 1)) - 1) + ((u >> drop) & 1u))) >> drop) - (uint32_t(127 - F::bias) << F::mantissa);
+    U bits = u < (uint32_t(128 - F::bias) << 23) ? small : normal;
+    constexpr bool clamps = Saturate || F::beyond == F::largest;
+    constexpr uint32_t beyond = clamps ? F::largest : F::infinity >= 0 ? F::infinity : F::nan;
+    bits = bits > uint32_t(F::largest) ? U{} + beyond : bits;
+    U whole = bits | sign;
+    if constexpr (!F::negative_zero) whole = bits == 0 || bits == uint32_t(F::nan) ? bits : whole;
+    whole = u > 0x7f800000u ? U{} + uint32_t(F::nan >= 0 ? F::nan : F::largest) : whole;
+    r.v = __builtin_convertvector(whole, raw_t<uint8_t, N>);
+    return r;
+  }
+}
+
+template <class F, int N>
+TILE_FN vec<float, N> from_small(vec<small_float<F>, N> x) {
+  using U = raw_t<uint32_t, N>;
+  using FV = raw_t<float, N>;
+  const U b = __builtin_convertvector(x.v, U);
+  if constexpr (!F::is_signed) {
+    U bits = b == 0 ? U{} + 0x00400000u : b << 23;
+    return vec<float, N>((FV)(b == 0xff ? U{} + 0x7fffffffu : bits));
+  } else {
+    constexpr uint32_t top = 1u << (F::exponent + F::mantissa);
+    constexpr uint32_t one = uint32_t(128 - F::bias) << 23;
+    const U u = b & (top - 1), sign = (b & top) << (31 - F::exponent - F::mantissa), shifted = u << (23 - F::mantissa);
+    const U small = (U)((FV)(shifted | one) - bit_cast<float>(one));
+    U bits = (u >= (1u << F::mantissa) ? shifted + (uint32_t(127 - F::bias) << 23) : small) | sign;
+    if constexpr (F::infinity >= 0) {
+      bits = u >= uint32_t(F::infinity) ? (u == uint32_t(F::infinity) ? sign | 0x7f800000u : U{} + 0x7fffffffu) : bits;
+    }
+    if constexpr (F::specials_fn) bits = u == uint32_t(F::nan) ? U{} + 0x7fffffffu : bits;
+    if constexpr (F::nan >= 0 && !F::negative_zero) bits = b == uint32_t(F::nan) ? U{} + 0x7fffffffu : bits;
+    return vec<float, N>((FV)bits);
+  }
+}
+
+// Float → integer: truncated, clamped to the range, 0 for NaN.
+template <class To, class T, int N>
+TILE_FN vec<To, N> truncate(vec<T, N> x) {
+  using R = integer_range<To>;
+  using Raw = typename vec<To, N>::raw;
+  raw_t<T, N> v = x.v == x.v ? x.v : raw_t<T, N>{};
+  if constexpr (sizeof(To) < 4) {
+    v = v < T(R::low) ? raw_t<T, N>{} + T(R::low) : v;
+    v = v > T(R::high) ? raw_t<T, N>{} + T(R::high) : v;
+    return vec<To, N>(__builtin_convertvector(__builtin_convertvector(v, raw_t<int32_t, N>), Raw));
+  } else {
+    const auto above = v >= T(R::above), below = v < T(R::low);
+    v = above || below ? raw_t<T, N>{} : v;
+    using M = typename mask<int(sizeof(To)), N>::raw;
+    const Raw whole = __builtin_convertvector(v, Raw);
+    const M high = __builtin_convertvector(above, M), low = __builtin_convertvector(below, M);
+    return vec<To, N>(Raw(high ? Raw{} + R::high : low ? Raw{} + R::low : whole));
+  }
+}
+
+// Integers of 32 bits and more → fp32 so that rounding again to fewer bits is rounding once.
+template <class T, int N>
+TILE_FN vec<float, N> integer_to_odd(vec<T, N> x) {
+  vec<float, N> r;
+  for (int i = 0; i < N; i++) r.v[i] = round_integer<fp16_format>(x.v[i]);
+  return r;
+}
+
 template <class To, class T, int N>
 TILE_FN vec<To, N> convert(vec<T, N> x) {
   if constexpr (std::is_same<To, T>::value) {
     return x;
   } else if constexpr (std::is_same<To, bool>::value) {
-    return convert<bool>(x != vec<T, N>(T(0)));
+    if constexpr (is_half<T>) return convert<bool>(convert<float>(x) != vec<float, N>(0.0f));
+    else if constexpr (is_nibble<T>) return convert<bool>(convert<int8_t>(x) != vec<int8_t, N>(int8_t(0)));
+    else return convert<bool>(x != vec<T, N>(T(0)));
+  } else if constexpr (is_nibble<T>) {
+    return convert<To>(vec<lane_t<T>, N>(x.v));
+  } else if constexpr (is_nibble<To>) {
+    if constexpr (is_floating<T>) {
+      auto f = convert<float>(x).v;
+      constexpr float low = std::is_same<To, i4>::value ? -8.0f : 0.0f, high = low + 15.0f;
+      f = f < low ? raw_t<float, N>{} + low : f;
+      f = f > high ? raw_t<float, N>{} + high : f;
+      return vec<To, N>(convert<lane_t<To>>(vec<float, N>(f)).v);
+    } else {
+      auto low = __builtin_convertvector(x.v, raw_t<lane_t<To>, N>) & lane_t<To>(15);
+      if constexpr (std::is_same<To, i4>::value) low = (low ^ int8_t(8)) - int8_t(8);
+      return vec<To, N>(low);
+    }
   } else if constexpr (std::is_same<T, bf16>::value) {
     return convert<To>(from_bf16(x));
   } else if constexpr (std::is_same<T, fp16>::value) {
     return convert<To>(from_fp16(x));
+  } else if constexpr (small_float_of<T>::is) {
+    return convert<To>(from_small(x));
   } else if constexpr (is_half<To>) {
     vec<float, N> f;
     if constexpr (std::is_same<T, double>::value) f = narrow_to_odd(x);
+    else if constexpr (std::is_integral<T>::value && sizeof(T) >= 4) f = integer_to_odd(x);
     else f = convert<float>(x);
     if constexpr (std::is_same<To, bf16>::value) return to_bf16(f);
-    else return to_fp16(f);
+    else if constexpr (std::is_same<To, fp16>::value) return to_fp16(f);
+    else return to_small<typename To::format, true>(f);
   } else if constexpr (std::is_floating_point<To>::value && !std::is_floating_point<T>::value && sizeof(lane_t<T>) < 4) {
     // GCC has no direct narrow integer ↔ float vector conversion and would go lane by lane: step through int32.
     return convert<To>(vec<int32_t, N>(__builtin_convertvector(x.v, raw_t<int32_t, N>)));
-  } else if constexpr (std::is_floating_point<T>::value && sizeof(To) < 4) {
-    return vec<To, N>(__builtin_convertvector(__builtin_convertvector(x.v, raw_t<int32_t, N>), typename vec<To, N>::raw));
+  } else if constexpr (std::is_floating_point<T>::value && std::is_integral<To>::value) {
+    return truncate<To>(x);
   } else {
     return vec<To, N>(__builtin_convertvector(x.v, typename vec<To, N>::raw));
   }
+}
+
+template <int N>
+TILE_FN vec<float, N> to_tf32(vec<float, N> x) {
+  using U = raw_t<uint32_t, N>;
+  const U u = (U)x.v, rounded = (u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u;
+  return vec<float, N>((raw_t<float, N>)((u & 0x7f800000u) == 0x7f800000u ? u : rounded));
+}
+
+// With a rounding mode, saturation or not, and random bits: lane by lane but for the usual one.
+template <class To, rounding R, bool Saturate, class T, int N>
+TILE_FN auto convert_by(vec<T, N> x) {
+  if constexpr (R == rounding::nearest && small_float_of<To>::is && (std::is_same<T, float>::value || (is_half<T>))) {
+    return to_small<typename To::format, Saturate>(convert<float>(x));
+  } else {
+    using Result = decltype(convert_by<To, R, Saturate>(x[0]));
+    vec<Result, N> r;
+    for (int i = 0; i < N; i++) r.set(i, convert_by<To, R, Saturate>(x[i]));
+    return r;
+  }
+}
+template <class To, rounding R, bool Saturate, class T, int N>
+TILE_FN auto convert_by(vec<T, N> x, vec<uint32_t, N> random) {
+  using Result = decltype(convert_by<To, R, Saturate>(x[0]));
+  vec<Result, N> r;
+  for (int i = 0; i < N; i++) r.set(i, convert_by<To, R, Saturate>(x[i], random[i]));
+  return r;
 }
 
 }  // namespace tile

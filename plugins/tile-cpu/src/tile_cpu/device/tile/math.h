@@ -150,7 +150,8 @@ TILE_ROUND(nearbyint, std::nearbyint, 0x08)
 
 template <class T, std::enable_if_t<is_scalar<T>, int> = 0>
 TILE_FN T abs(T x) {
-  if constexpr (is_half<T>) {
+  if constexpr (small_float_of<T>::is) return T(std::fabs(float(x)));
+  else if constexpr (is_half<T>) {
     x.bits &= 0x7fffu;
     return x;
   } else if constexpr (std::is_floating_point<T>::value) return std::fabs(x);
@@ -159,7 +160,8 @@ TILE_FN T abs(T x) {
 }
 template <class T, int N>
 TILE_FN vec<T, N> abs(vec<T, N> x) {
-  if constexpr (is_half<T>) return vec<T, N>(typename vec<T, N>::raw(x.v & uint16_t(0x7fffu)));
+  if constexpr (small_float_of<T>::is) return convert<T>(abs(convert<float>(x)));
+  else if constexpr (is_half<T>) return vec<T, N>(typename vec<T, N>::raw(x.v & uint16_t(0x7fffu)));
   else if constexpr (std::is_same<T, float>::value) return f32::abs(x);
   else if constexpr (std::is_same<T, double>::value) return bits_as<double>(bits_as<int64_t>(x) & INT64_MAX);
   else if constexpr (std::is_unsigned<T>::value) return x;
@@ -250,7 +252,8 @@ TILE_FN auto clamp(X x, L low, H high) {
 
 template <class T, std::enable_if_t<is_floating<T>, int> = 0>
 TILE_FN T copysign(T magnitude, T sign) {
-  if constexpr (is_half<T>) {
+  if constexpr (small_float_of<T>::is) return T(std::copysign(float(magnitude), float(sign)));
+  else if constexpr (is_half<T>) {
     magnitude.bits = uint16_t((magnitude.bits & 0x7fffu) | (sign.bits & 0x8000u));
     return magnitude;
   } else return std::copysign(magnitude, sign);
@@ -289,11 +292,12 @@ TILE_FN T nextafter(T a, T b) {
     if (x != x) return a;
     if (y != y) return b;
     if (x == y) return b;
+    using Bits = lane_t<T>;
     if (x == 0.0f) {
-      a.bits = uint16_t((b.bits & 0x8000u) | 1u);
-      return a;
+      a.bits = Bits(1);
+      return y < 0.0f ? -a : a;
     }
-    a.bits = uint16_t(a.bits + (((x < y) == (x > 0.0f)) ? 1 : -1));
+    a.bits = Bits(a.bits + (((x < y) == (x > 0.0f)) ? 1 : -1));
     return a;
   } else return std::nextafter(a, b);
 }

@@ -331,6 +331,117 @@ TILE_FN void scatter(M m, T* p, vec<I, M::size> index, vec<T, M::size> v, mask<S
     if (when[i]) p[index.v[i]] = v[i];
 }
 
+// ---- elements of four bits ------------------------------------------------------------------------------------------
+
+// Bytes as twice as many lanes of a half each, and back.
+template <int W>
+TILE_FN raw_t<uint8_t, W> spread_nibbles(raw_t<uint8_t, W / 2> bytes) {
+  using Pairs = raw_t<uint16_t, W / 2>;
+  const Pairs w = __builtin_convertvector(bytes, Pairs);
+  return (raw_t<uint8_t, W>)((w & 0x0f) | ((w & 0xf0) << 4));
+}
+template <int W>
+TILE_FN raw_t<uint8_t, W / 2> join_nibbles(raw_t<uint8_t, W> lanes) {
+  const auto w = (raw_t<uint16_t, W / 2>)lanes;
+  return __builtin_convertvector((w & 0x0f) | ((w >> 4) & 0xf0), raw_t<uint8_t, W / 2>);
+}
+template <class T, int W>
+TILE_FN vec<T, W> from_nibbles(raw_t<uint8_t, W> x) {
+  if constexpr (std::is_same<T, i4>::value) return vec<T, W>(((raw_t<int8_t, W>)x ^ int8_t(8)) - int8_t(8));
+  else return vec<T, W>((typename vec<T, W>::raw)x);
+}
+
+template <class T, class M, bool V>
+TILE_FN vec<T, M::size> load(M m, nibbles<T, V> p) {
+  constexpr int W = M::size;
+  const int n = active_lanes(m);
+  if ((p.index & 1) == 0) {
+    if constexpr (M::whole) return from_nibbles<T, W>(spread_nibbles<W>(load_raw<uint8_t, W / 2>(p.bytes())));
+    raw_t<uint8_t, W / 2> bytes{};
+    __builtin_memcpy(&bytes, p.bytes(), size_t((n + 1) / 2));
+    return from_nibbles<T, W>(spread_nibbles<W>(bytes));
+  }
+  vec<T, W> r{T(0)};
+  for (int i = 0; i < n; i++) r.set(i, p[i]);
+  return r;
+}
+template <class T, class M, bool V>
+TILE_FN void store(M m, nibbles<T, V> p, vec<T, M::size> v) {
+  constexpr int W = M::size;
+  const int n = active_lanes(m);
+  if ((p.index & 1) == 0) {
+    const auto bytes = join_nibbles<W>((raw_t<uint8_t, W>)v.v);
+    if constexpr (M::whole) {
+      store_raw<uint8_t, W / 2>(p.bytes(), bytes);
+      return;
+    }
+    __builtin_memcpy(p.bytes(), &bytes, size_t(n / 2));
+    if (n & 1) p[n - 1] = v[n - 1];
+    return;
+  }
+  for (int i = 0; i < n; i++) p[i] = v[i];
+}
+template <class T, class M, bool V, class S, std::enable_if_t<is_scalar<S>, int> = 0>
+TILE_FN void store(M m, nibbles<T, V> p, S value) {
+  store(m, p, vec<T, M::size>(value));
+}
+template <class T, class M, bool V, int S>
+TILE_FN vec<T, M::size> load(M m, nibbles<T, V> p, mask<S, M::size> when) {
+  vec<T, M::size> r{T(0)};
+  for (int i = 0; i < active_lanes(m); i++)
+    if (when[i]) r.set(i, p[i]);
+  return r;
+}
+template <class T, class M, bool V, int S>
+TILE_FN void store(M m, nibbles<T, V> p, vec<T, M::size> v, mask<S, M::size> when) {
+  for (int i = 0; i < active_lanes(m); i++)
+    if (when[i]) p[i] = v[i];
+}
+template <class T, class M, bool V>
+TILE_FN vec<T, M::size> gather(M m, nibbles<T, V> p, int64_t stride) {
+  vec<T, M::size> r{T(0)};
+  for (int i = 0; i < active_lanes(m); i++) r.set(i, p[i * stride]);
+  return r;
+}
+template <class T, class M, bool V, int S>
+TILE_FN vec<T, M::size> gather(M m, nibbles<T, V> p, int64_t stride, mask<S, M::size> when) {
+  vec<T, M::size> r{T(0)};
+  for (int i = 0; i < active_lanes(m); i++)
+    if (when[i]) r.set(i, p[i * stride]);
+  return r;
+}
+template <class T, class M, bool V, class I>
+TILE_FN vec<T, M::size> gather(M m, nibbles<T, V> p, vec<I, M::size> index) {
+  vec<T, M::size> r{T(0)};
+  for (int i = 0; i < active_lanes(m); i++) r.set(i, p[index.v[i]]);
+  return r;
+}
+template <class T, class M, bool V, class I, int S>
+TILE_FN vec<T, M::size> gather(M m, nibbles<T, V> p, vec<I, M::size> index, mask<S, M::size> when) {
+  vec<T, M::size> r{T(0)};
+  for (int i = 0; i < active_lanes(m); i++)
+    if (when[i]) r.set(i, p[index.v[i]]);
+  return r;
+}
+template <class T, class M, bool V>
+TILE_FN void scatter(M m, nibbles<T, V> p, int64_t stride, vec<T, M::size> v) {
+  for (int i = 0; i < active_lanes(m); i++) p[i * stride] = v[i];
+}
+template <class T, class M, bool V, int S>
+TILE_FN void scatter(M m, nibbles<T, V> p, int64_t stride, vec<T, M::size> v, mask<S, M::size> when) {
+  for (int i = 0; i < active_lanes(m); i++)
+    if (when[i]) p[i * stride] = v[i];
+}
+template <class T, class M, bool V, class I>
+TILE_FN void scatter(M m, nibbles<T, V> p, vec<I, M::size> index, vec<T, M::size> v) {
+  for (int i = 0; i < active_lanes(m); i++) p[index.v[i]] = v[i];
+}
+template <class T, class M, bool V, class I, int S>
+TILE_FN void scatter(M m, nibbles<T, V> p, vec<I, M::size> index, vec<T, M::size> v, mask<S, M::size> when) {
+  for (int i = 0; i < active_lanes(m); i++)
+    if (when[i]) p[index.v[i]] = v[i];
+}
+
 // ---- values that know their width from the loop's mask -----------------------------------------------------------
 
 template <class T, class M>

@@ -16,6 +16,13 @@
 // Generated lambdas and every helper must be inlined: a vector argument that crosses a call goes through memory.
 #define TILE_INLINE __attribute__((always_inline))
 #define TILE_FN static inline __attribute__((always_inline))
+#define TILE_MEMBER TILE_INLINE
+#define TILE_RINT __builtin_rint
+#define TILE_RINTF __builtin_rintf
+#define TILE_CEIL __builtin_ceil
+#define TILE_CEILF __builtin_ceilf
+#define TILE_FLOOR __builtin_floor
+#define TILE_FLOORF __builtin_floorf
 
 #if defined(__clang__)
 #define TILE_PRAGMA(x) _Pragma(#x)
@@ -91,6 +98,13 @@ TILE_FN float fp16_value(uint16_t bits) {
 #endif
 }
 
+// fp32 rounded to the ten mantissa bits of tf32.
+TILE_FN float to_tf32(float x) {
+  uint32_t u = bit_cast<uint32_t>(x);
+  if ((u & 0x7f800000u) == 0x7f800000u) return x;
+  return bit_cast<float>((u + 0xfffu + ((u >> 13) & 1u)) & 0xffffe000u);
+}
+
 // fp64 → fp32 rounded to odd: a second rounding to fewer bits then gives the correctly rounded result.
 TILE_FN float round_to_odd(double x) {
   float f = float(x);
@@ -101,13 +115,39 @@ TILE_FN float round_to_odd(double x) {
   return bit_cast<float>(above ? u - 1u : u + 1u);
 }
 
+// Half a byte of memory that other threads write to.
+TILE_FN void store_nibble(uint8_t* byte, int shift, uint8_t nibble) {
+  uint8_t old = __atomic_load_n(byte, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(byte, &old, uint8_t((old & (0xf0 >> shift)) | (nibble << shift)), true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
+  }
+}
+
+}  // namespace tile
+
+#include "numbers.h"
+
+namespace tile {
+
+// An integer → fp16 or bf16: those of 32 bits and more are no exact floats, and rounding twice is not rounding once.
+template <class F, class I>
+TILE_FN float round_integer(I x) {
+  if constexpr (sizeof(I) < 4) return float(x);
+  else if constexpr (sizeof(I) == 4) return round_to_odd(double(x));
+  else {
+    // Below 2^53 a double holds it; above, its low bits only matter as one.
+    const bool wide = integer_range<I>::is_signed ? x >= I(1) << 53 || x <= -(I(1) << 53) : x >= I(1) << 53;
+    return round_to_odd(wide ? double((x >> 12) | I((x & 0xfff) != 0)) * 4096.0 : double(x));
+  }
+}
+
 struct fp16 {
   uint16_t bits;
   fp16() = default;
   TILE_INLINE explicit fp16(float x) : bits(fp16_bits(x)) {}
   TILE_INLINE explicit fp16(double x) : bits(fp16_bits(round_to_odd(x))) {}
   template <class I, std::enable_if_t<std::is_integral<I>::value, int> = 0>
-  TILE_INLINE explicit fp16(I x) : bits(fp16_bits(float(x))) {}
+  TILE_INLINE explicit fp16(I x) : bits(fp16_bits(round_integer<fp16_format>(x))) {}
   TILE_INLINE operator float() const { return fp16_value(bits); }
 };
 
@@ -117,16 +157,19 @@ struct bf16 {
   TILE_INLINE explicit bf16(float x) : bits(bf16_bits(x)) {}
   TILE_INLINE explicit bf16(double x) : bits(bf16_bits(round_to_odd(x))) {}
   template <class I, std::enable_if_t<std::is_integral<I>::value, int> = 0>
-  TILE_INLINE explicit bf16(I x) : bits(bf16_bits(float(x))) {}
+  TILE_INLINE explicit bf16(I x) : bits(bf16_bits(round_integer<bf16_format>(x))) {}
   TILE_INLINE operator float() const { return bf16_value(bits); }
 };
 
 template <class T>
-constexpr bool is_half = std::is_same<T, fp16>::value || std::is_same<T, bf16>::value;
+constexpr bool is_nibble = std::is_same<T, i4>::value || std::is_same<T, u4>::value;
+// Floats that are stored as bits and computed in fp32.
+template <class T>
+constexpr bool is_half = std::is_same<T, fp16>::value || std::is_same<T, bf16>::value || small_float_of<T>::is;
 template <class T>
 constexpr bool is_floating = std::is_floating_point<T>::value || is_half<T>;
 template <class T>
-constexpr bool is_scalar = std::is_arithmetic<T>::value || is_half<T>;
+constexpr bool is_scalar = std::is_arithmetic<T>::value || is_half<T> || is_nibble<T>;
 
 // Each scalar operation on two halves of one type rounds once; mixed operands fall to float by conversion.
 #define TILE_HALF_OPERATORS(H)                                                             \
@@ -146,18 +189,66 @@ TILE_HALF_OPERATORS(fp16)
 TILE_HALF_OPERATORS(bf16)
 #undef TILE_HALF_OPERATORS
 
-// convert<To>(scalar): C rules; to bool is "not zero"; float → integer truncates, out of range is the machine's choice.
+// convert<To>(scalar) by the default rules: to nearest even; float → integer truncates and clamps; integers wrap.
 template <class To, class From, std::enable_if_t<is_scalar<From>, int> = 0>
 TILE_FN To convert(From x) {
   if constexpr (std::is_same<To, From>::value) {
     return x;
   } else if constexpr (std::is_same<To, bool>::value) {
     if constexpr (is_half<From>) return float(x) != 0.0f;
+    else if constexpr (is_nibble<From>) return x.value != 0;
     else return x != From(0);
+  } else if constexpr (is_nibble<From>) {
+    return convert<To>(int32_t(x.value));
+  } else if constexpr (is_nibble<To>) {
+    if constexpr (is_floating<From>) {
+      constexpr int low = std::is_same<To, i4>::value ? -8 : 0, high = low + 15;
+      const int whole = convert<int32_t>(x);
+      return To(whole < low ? low : whole > high ? high : whole);
+    } else {
+      return To(x);
+    }
   } else if constexpr (is_half<From>) {
-    return To(float(x));
+    return convert<To>(float(x));
+  } else if constexpr (std::is_integral<To>::value && std::is_floating_point<From>::value) {
+    return to_integer<To, rounding::zero>(x);
   } else {
     return To(x);
+  }
+}
+
+// The format of a type; tf32 names the one that is held in a float.
+struct tf32 {};
+template <class T> struct format_of { using type = typename T::format; };
+template <> struct format_of<fp16> { using type = fp16_format; };
+template <> struct format_of<bf16> { using type = bf16_format; };
+template <> struct format_of<tf32> { using type = tf32_format; };
+template <> struct format_of<float> { using type = fp32_format; };
+template <> struct format_of<double> { using type = fp64_format; };
+
+template <class To>
+TILE_FN auto from_bits(uint64_t bits) {
+  if constexpr (std::is_same<To, tf32>::value) return bit_cast<float>(uint32_t(bits << 13));
+  else if constexpr (sizeof(To) == 8) return bit_cast<To>(bits);
+  else if constexpr (sizeof(To) == 4) return bit_cast<To>(uint32_t(bits));
+  else if constexpr (sizeof(To) == 2) return bit_cast<To>(uint16_t(bits));
+  else return bit_cast<To>(uint8_t(bits));
+}
+
+// The same with a rounding mode, saturation or not, and random bits.
+template <class To, rounding R, bool Saturate, class From, std::enable_if_t<is_scalar<From>, int> = 0>
+TILE_FN auto convert_by(From x, uint32_t random = 0) {
+  if constexpr (is_half<From>) return convert_by<To, R, Saturate>(float(x), random);
+  else if constexpr (is_nibble<From>) return convert_by<To, R, Saturate>(int64_t(x.value), random);
+  else if constexpr (is_nibble<To>) return convert<To>(convert_by<int8_t, R, Saturate>(x, random) + 0.0f);
+  else if constexpr (std::is_integral<To>::value) return to_integer<To, R>(x);
+  else if constexpr (R == rounding::nearest && Saturate && std::is_same<To, tf32>::value && std::is_same<From, float>::value) return to_tf32(x);
+  else {
+    using F = typename format_of<To>::type;
+    if constexpr (R == rounding::nearest && F::bits <= 8 && std::is_same<From, float>::value) return from_bits<To>(encode_nearest<F, Saturate>(x));
+    else if constexpr (std::is_floating_point<From>::value) return from_bits<To>(encode<F, R, Saturate>(x, random));
+    else if constexpr (std::is_signed<From>::value) return from_bits<To>(encode<F, R, Saturate>(int64_t(x), random));
+    else return from_bits<To>(encode<F, R, Saturate>(uint64_t(x), random));
   }
 }
 

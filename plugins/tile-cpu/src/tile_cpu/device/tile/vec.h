@@ -16,6 +16,12 @@ template <>
 struct lane<fp16> { using type = uint16_t; };
 template <>
 struct lane<bf16> { using type = uint16_t; };
+template <class F>
+struct lane<small_float<F>> { using type = uint8_t; };
+template <>
+struct lane<i4> { using type = int8_t; };
+template <>
+struct lane<u4> { using type = uint8_t; };
 // int64_t may be long or long long; vectors of the two are different types to GCC, so one is used throughout.
 template <class T>
 using lane_t = typename lane<T>::type;
@@ -37,6 +43,18 @@ template <>
 struct int_of_size<4> { using type = int32_t; };
 template <>
 struct int_of_size<8> { using type = int64_t; };
+
+template <class T>
+TILE_FN lane_t<T> to_lane(T x) {
+  if constexpr (is_half<T>) return x.bits;
+  else if constexpr (is_nibble<T>) return x.value;
+  else return lane_t<T>(x);
+}
+template <class T>
+TILE_FN T from_lane(lane_t<T> x) {
+  if constexpr (is_half<T> || is_nibble<T>) return bit_cast<T>(x);
+  else return T(x);
+}
 
 // Lanes of T in a native register: the W that generated loops use, taken from the widest type involved.
 template <class T>
@@ -67,18 +85,11 @@ struct vec {
   template <class S, std::enable_if_t<is_scalar<S>, int> = 0>
   TILE_INLINE vec(S s) {
     T t = convert<T>(s);
-    if constexpr (std::is_same<T, bool>::value) v = raw{} + uint8_t(t);
-    else if constexpr (is_half<T>) v = raw{} + t.bits;
+    if constexpr (std::is_same<T, bool>::value || is_half<T> || is_nibble<T>) v = raw{} + to_lane(t);
     else v = t - raw{};  // x - 0 keeps -0.0; x + 0 would not
   }
-  TILE_INLINE T operator[](int i) const {
-    if constexpr (is_half<T>) return bit_cast<T>(uint16_t(v[i]));
-    else return T(v[i]);
-  }
-  TILE_INLINE void set(int i, T x) {
-    if constexpr (is_half<T>) v[i] = x.bits;
-    else v[i] = lane_t<T>(x);
-  }
+  TILE_INLINE T operator[](int i) const { return from_lane<T>(v[i]); }
+  TILE_INLINE void set(int i, T x) { v[i] = to_lane(x); }
 };
 
 template <class X>
@@ -261,7 +272,8 @@ TILE_BITWISE(^)
 
 template <class T, int N>
 TILE_FN vec<T, N> operator-(vec<T, N> a) {
-  if constexpr (is_half<T>) return vec<T, N>(typename vec<T, N>::raw(a.v ^ uint16_t(0x8000u)));
+  if constexpr (small_float_of<T>::is) return convert<T>(-widened(a));
+  else if constexpr (is_half<T>) return vec<T, N>(typename vec<T, N>::raw(a.v ^ uint16_t(0x8000u)));
   else return vec<T, N>(typename vec<T, N>::raw(-a.v));
 }
 template <class T, int N>
