@@ -41,3 +41,10 @@ def test_every_synchronisation_is_needed_and_its_absence_shows(pipelined):
     assert [(s.ordinal, s.name) for s in sites if not s.needed] == []
     silent = [s for s in sites if not s.witness]
     assert {s.name for s in silent} <= NO_WITNESS.get(name, set())
+
+
+def test_explain_names_the_lines_that_cause_versions(pipelined):
+    name, kernel, compiled = pipelined
+    text = compiled.explain()
+    assert "pipeline over k" in text, name
+    assert f"{kernel.stages} versions" in text and "filled by T.copy" in text and "pipelined.py:" in text

@@ -144,6 +144,133 @@ def test_a_value_that_a_later_statement_makes_keeps_its_reader_with_it():
         np.testing.assert_allclose(c, 2 * a.sum(0), rtol=1e-5)
 
 
+def sums(body, num_stages=3, **schedule):
+    """A kernel that adds up rows of A through shared memory; `body` is called in the loop with k and the buffers."""
+    K = T.dynamic("K")
+
+    @T.prim_func
+    def main(A: T.Tensor((K, 8), "float32"), I: T.Tensor((K, 8), "int32"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            tile = T.alloc_shared((8,), "float32")
+            index = T.alloc_shared((8,), "int32")
+            total = T.alloc_fragment((8,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(K, num_stages=num_stages, **schedule):
+                body(k, A, I, tile, index, total)
+            T.copy(total, C)
+
+    return main
+
+
+def check_sums(function, meaning):
+    after, context = lowered(function)
+    for trips in TRIPS:
+        a = np.random.rand(trips, 8).astype(np.float32)
+        i = np.random.randint(0, max(trips, 1), (trips, 8)).astype(np.int32)
+        c = np.zeros(8, np.float32)
+        interpret(after, a, i, c)
+        np.testing.assert_allclose(c, meaning(a, i), rtol=1e-5, atol=1e-6, err_msg=f"{trips} iterations")
+    (report,) = context.reports["pipelines"]
+    return report
+
+
+@T.macro
+def gather(k, A, I, tile, index, total):
+    T.copy(I[k, :], index)
+    row = index[0]
+    T.copy(A[row, :], tile)
+    for i in T.Parallel(8):
+        total[i] = total[i] + tile[i]
+
+
+def test_a_value_that_the_loop_itself_loads_reaches_its_users_in_the_same_slot():
+    report = check_sums(sums(gather), lambda a, i: a[i[:, 0]].sum(0))
+    assert [(row.name, row.stage) for row in report.statements] == [
+        ("T.copy index", 0),
+        ("row =", 2),
+        ("T.copy tile", 2),
+        ("T.Parallel total", 2),
+    ]
+    assert {row.buffer: row.count for row in report.versions} == {"index": 3, "tile": 1}
+    with pytest.raises(CompileError, match=r"E-PIPELINED-DEPENDENCE.*uses row in another stage") as caught:
+        lowered(sums(gather, 0, stage=[0, 0, 1, 1], order=[0, 1, 2, 3]))
+    assert "row depends on what the loop writes" in str(caught.value)
+
+
+@T.macro
+def in_place(k, A, I, tile, index, total):
+    T.copy(A[k, :], tile)
+    for i in T.Parallel(8):
+        tile[i] = tile[i] * 2.0
+    for i in T.Parallel(8):
+        total[i] = total[i] + tile[i]
+
+
+def test_a_tile_that_is_changed_in_place_runs_ahead_too():
+    report = check_sums(sums(in_place), lambda a, i: 2 * a.sum(0))
+    assert [row.stage for row in report.statements] == [0, 2, 2]
+    assert [(row.buffer, row.count) for row in report.versions] == [("tile", 3)]
+
+
+@T.macro
+def every_other(k, A, I, tile, index, total):
+    if k % 2 == 0:
+        T.copy(A[k, :], tile)
+    for i in T.Parallel(8):
+        total[i] = total[i] + tile[i]
+
+
+def test_a_tile_that_is_kept_for_the_next_iteration_has_one_version_and_says_why():
+    report = check_sums(sums(every_other), lambda a, i: sum((a[k - k % 2] for k in range(len(a))), np.zeros(8)))
+    (row,) = report.versions
+    assert row.count == 1 and row.reason == "an iteration may read what an earlier one wrote"
+    text = "\n".join(report.lines())
+    assert "1 version" in text and row.reason in text
+
+
+def test_stages_that_take_a_kept_tile_apart_are_refused():
+    with pytest.raises(CompileError, match=r"E-PIPELINED-(VERSIONS|DEPENDENCE)"):
+        lowered(sums(every_other, 0, stage=[0, 1], order=[0, 1]))
+
+
+def test_the_report_names_the_two_lines_of_each_buffer():
+    _, context = lowered(gemm(3))
+    (report,) = context.reports["pipelines"]
+    assert (report.last_stage, report.threads, report.trip_count) == (2, 32, None)
+    lines = {row.buffer: report.version_text(row) for row in report.versions}
+    for name, statement in (("A_shared", 0), ("B_shared", 1)):
+        copied, used = report.statements[statement].span.line, report.statements[2].span.line
+        assert f":{copied}:" in lines[name] and f":{used}:" in lines[name]
+        assert lines[name].startswith(f"{name}: 3 versions, 512 bytes each; filled by T.copy {name}")
+    needed = {(e.source, e.target, e.kind, e.distance) for e in report.needed_edges}
+    assert needed == {(0, 2, "flow", 0), (1, 2, "flow", 0), (2, 0, "anti", 3), (2, 1, "anti", 3)}
+
+
+def test_a_second_loop_over_the_same_tiles_waits_for_the_first():
+    K = T.dynamic("K")
+
+    @T.prim_func
+    def main(A: T.Tensor((K, 8), "float32"), C: T.Tensor((8,), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            tile = T.alloc_shared((8,), "float32")
+            total = T.alloc_fragment((8,), "float32")
+            T.clear(total)
+            for k in T.Pipelined(K, num_stages=2):
+                T.copy(A[k, :], tile)
+                for i in T.Parallel(8):
+                    total[i] = total[i] + tile[i]
+            for k in T.Pipelined(K, num_stages=2):
+                T.copy(A[k, :], tile)
+                for i in T.Parallel(8):
+                    total[i] = total[i] + tile[i]
+            T.copy(total, C)
+
+    _, context = lowered(main)
+    first, second = context.reports["pipelines"]
+    assert first.exclusions == ()
+    assert second.exclusions[0].startswith(f"tile belongs to the loop at {first.span!r}")
+
+
 class _Async:
     """The default copy, said to complete by groups."""
 

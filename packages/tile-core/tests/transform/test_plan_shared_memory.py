@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from tile_core.ir import (
 from tile_core.target import Target
 from tile_core.transform import PassContext
 from tile_core.transform.options import Options
-from tile_core.transform.plan_shared_memory import Placement, PlanSharedMemory, place
+from tile_core.transform.plan_shared_memory import ORDERS, Placement, PlanSharedMemory, place
 
 KIB = 1024
 
@@ -48,7 +49,8 @@ def plan(body, tiles, capacity=None, **options):
     )
     context = PassContext(Target("none"), Options(options))
     module = PlanSharedMemory(capacity).apply(IRModule((PrimFunc("main", (g,), launch),)), context)
-    ((_, placed, total),) = context.reports["shared_memory"]
+    (report,) = context.reports["shared_memory"]
+    placed, total = report.placed, report.total
     return module["main"], {p.buffer.name: p.offset // KIB for p in placed}, total / KIB
 
 
@@ -72,7 +74,7 @@ def test_a_tile_that_is_carried_through_the_loop_shares_nothing(depth, fits):
     with pytest.raises(CompileError, match=r"E-SHARED-MEMORY.*245760 bytes.*233472") as caught:
         plan(loop, tiles, lambda target: 228 * KIB)
     assert "A_shared: float16[40960], 81920 bytes at 0" in str(caught.value)
-    assert "take 12288 bytes away" in str(caught.value)
+    assert "take 12288 bytes away; make tiles smaller: A_shared with 1/2" in str(caught.value)
 
 
 def test_a_value_kept_for_the_next_iteration_keeps_its_bytes():
@@ -110,3 +112,62 @@ def test_live_tiles_never_overlap(sizes):
         apart = p.offset + p.size <= q.offset or q.offset + q.size <= p.offset
         assert apart or not together
     assert all(p.offset % 16 == 0 and p.offset + p.size <= total for p in placed)
+
+
+def over(tiles, budget, versions=()):
+    """What the error advises for tiles that all live at once."""
+    loop = For(Var("k"), const(0, "int32"), const(8, "int32"), "serial", seq(*(touch(t) for t in tiles)))
+    launch = KernelLaunch(
+        (Var("bx"),), (const(1, "int32"),), (Var("tx"),), (const(32, "int32"),), Block(tuple(tiles), loop)
+    )
+    context = PassContext(Target("none"))
+    context.reports["versions"] = [SimpleNamespace(buffer=t, count=n) for t, n in zip(tiles, versions)]
+    g = Buffer("g", as_shape((1,)), DType("float16"))
+    with pytest.raises(CompileError, match=r"E-SHARED-MEMORY") as caught:
+        PlanSharedMemory(lambda target: budget * KIB).apply(IRModule((PrimFunc("main", (g,), launch),)), context)
+    return caught.value.help
+
+
+def test_the_number_of_stages_that_fits_is_said():
+    tiles = [tile("A_shared", 80), tile("B_shared", 80), tile("scale", 16)]
+    help = over(tiles, 150, (5, 5))
+    fix = "1 less in num_stages fits: 147456 bytes with 4 instead of 5 versions of A_shared, B_shared"
+    assert help == f"take 26624 bytes away; {fix}"
+
+
+def test_where_no_number_of_stages_fits_a_smaller_tile_is_named():
+    tiles = [tile("A_shared", 80), tile("scale", 200)]
+    assert over(tiles, 150, (5,)).endswith("make tiles smaller: scale with 1/4 of its bytes fits, 133120 in all")
+    assert over([tile("a", 100), tile("b", 100)], 40).endswith("all with 1/8 of their bytes fit, 25600 in all")
+    assert over([tile("a", 4000)], 40).endswith("all of them with a 32nd of their bytes still do not fit")
+
+
+def test_aggressive_merging_finds_the_smaller_arena():
+    # In the order of the statements, a takes the bottom, b comes on top of it, and c, larger than a, on top of both.
+    sizes = {"a": (5, 1, 3), "b": (2, 2, 5), "c": (7, 5, 5)}
+    tiles = [
+        Placement(Buffer(n, as_shape((size * KIB,)), DType("uint8"), "shared"), size * KIB, 16, first, last)
+        for n, (size, first, last) in sizes.items()
+    ]
+    usual, tight = place(tiles)[1], place(tiles, True, ORDERS)[1]
+    assert (tight, usual) == (9 * KIB, 14 * KIB)
+
+
+@given(st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=12))
+def test_aggressive_merging_is_never_larger_and_never_overlaps(sizes):
+    tiles = [
+        Placement(Buffer(f"t{i}", as_shape((size,)), DType("uint8"), "shared"), size, 16, min(a, b), max(a, b))
+        for i, (size, a, b) in enumerate(sizes)
+    ]
+    placed, total = place(tiles, True, ORDERS)
+    assert total <= place(tiles)[1]
+    for p, q in itertools.combinations(placed, 2):
+        apart = p.offset + p.size <= q.offset or q.offset + q.size <= p.offset
+        assert apart or not p.meets(q)
+
+
+def test_the_option_reaches_the_planner():
+    a, b = tile("a", 2), tile("b", 1)
+    key = "tl.enable_aggressive_shared_memory_merge"
+    assert key in PlanSharedMemory.option_keys
+    assert plan(seq(touch(a), touch(b)), [a, b], **{key: True})[2] == 2

@@ -1,4 +1,8 @@
-"""``tile show ir``: the IR of a kernel after each pass, as text or as one HTML page."""
+"""``tile show``: what Tile makes of a kernel.
+
+Here is ``tile show ir``, the IR after each pass, as text or as one HTML page; `show_timeline` and `show_memory` show
+what became of pipelined loops and of shared memory.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,14 @@ from ..ir import IRModule, PrimFunc
 from ..plugin import PLUGIN_API, Command
 from .html import page
 from .kernels import FileKernel, add_arguments, kernels_of
+from .show_memory import add_memory
+from .show_timeline import add_timeline
 
 __all__ = ["COMMAND", "run"]
 
 declare_codes({"E-CLI-PASS": "a pass that the kernel's pipeline does not have"})
 
-COMMAND = Command("show", PLUGIN_API, "show a kernel's IR after each pass, as text or HTML", f"{__name__}:run")
+COMMAND = Command("show", PLUGIN_API, "show a kernel's IR, pipelines and shared memory", f"{__name__}:run")
 
 
 def run(words: Sequence[str]) -> int:
@@ -34,7 +40,14 @@ def run(words: Sequence[str]) -> int:
     ir.add_argument("--all", action="store_true", help="print unchanged modules too")
     ir.add_argument("--spans", action="store_true", help="add source lines as comments")
     ir.add_argument("--html", metavar="OUT", type=Path, help="write one self-contained page to OUT")
+    ir.set_defaults(show=_show_ir)
+    add_timeline(what)
+    add_memory(what)
     given = parser.parse_args(list(words))
+    return int(given.show(given))
+
+
+def _show_ir(given: Any) -> int:
     traces: list[tuple[str, PassTrace]] = []
     failure: TileError | None = None
     for kernel, function in kernels_of(given):

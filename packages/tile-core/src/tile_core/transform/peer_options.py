@@ -58,7 +58,7 @@ _OPTIONS: tuple[tuple[Any, ...], ...] = (
     ("tl.enable_vectorize_planner_verbose", False, bool, "log of the vectoriser"),
     ("tl.disable_wgmma", False, bool, "mma.sync in place of wgmma"),
     ("tl.debug_merge_shared_memory_allocations", False, bool, "log of shared memory planning"),
-    ("tl.enable_aggressive_shared_memory_merge", False, bool, "tighter shared memory planning"),
+    ("tl.enable_aggressive_shared_memory_merge", False, bool, "shared tiles are tried in several orders"),
     ("tl.disable_shared_memory_reuse", False, bool, "no two buffers share memory"),
     ("tl.disable_shuffle_elect", False, bool, "thread 0 in place of an elected one"),
     ("tl.disable_loop_unswitching", False, bool, "no hoisting of conditions out of loops"),

@@ -1,15 +1,18 @@
 """The schedule of one pipelined loop: which statement runs in which stage, in which order, on how many versions.
 
-Statement `s` of iteration k runs in time slot k + stage(s), within a slot by order. Two statements that depend on each
-other must keep their order, in the same iteration and from one iteration to the next; a buffer that is filled in an
-earlier stage than it is used gets ``use - def + 1`` versions, which lets the filling run ahead.
+Statement `s` of iteration k runs in time slot k + stage(s), within a slot by order. An edge of distance d from one
+statement to another (`analysis.dependence`) asks that slot(source, k) comes before slot(target, k + d): that the
+source's stage is at most the target's plus d, and where they are equal that the source comes first in the slot. Edges
+that are there only because a buffer is used again have the number of its versions as distance; a buffer gets the least
+number for which all of them hold, which is at most ``use - def + 1``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..analysis import AccessSite, accesses_of, boxes_apart, root_buffer
+from ..analysis import Dependence, LoopDependences, accesses_of, dependences, root_buffer
+from ..analysis.dependence import UNRESOLVED
 from ..arith import Prover
 from ..errors import CompileError, declare_codes
 from ..ir import (
@@ -36,12 +39,21 @@ declare_codes(
 
 @dataclass(frozen=True)
 class Versioned:
-    """A buffer with several versions, and the statements that make it need them."""
+    """A buffer that the loop fills: how many versions it has, and why.
+
+    Args:
+        buffer: the storage.
+        count: its versions.
+        writer, reader: the statements between which the count comes about: what is written must not be overwritten by
+            the writer before the reader is through (the reader may itself be a writer).
+        reason: why there are not more, where that is not plain; "" else.
+    """
 
     buffer: Buffer
     count: int
     writer: Stmt
     reader: Stmt
+    reason: str = ""
 
 
 @dataclass
@@ -54,7 +66,8 @@ class Schedule:
         blocks: the Blocks round the statements, outermost first; their buffers outlive an iteration now.
         stages: one for each statement.
         order: positions of statements in the order in which a slot runs them.
-        versions: buffers with more than one version.
+        versions: block-wide buffers that the loop fills, in the order in which it touches them.
+        found: what the loop's statements touch and depend on.
     """
 
     loop: For
@@ -64,6 +77,11 @@ class Schedule:
     stages: list[int]
     order: list[int]
     versions: list[Versioned] = field(default_factory=list)
+    found: LoopDependences | None = None
+
+    @property
+    def edges(self) -> tuple[Dependence, ...]:
+        return self.found.edges if self.found is not None else ()
 
     @property
     def last_stage(self) -> int:
@@ -97,11 +115,17 @@ def is_replayable(bind: Bind, written: set[Buffer]) -> bool:
 
 def written_buffers(body: Stmt) -> set[Buffer]:
     """Roots of the buffers that a statement or anything in it writes."""
-    return {root_buffer(site.buffer) for site in _sites(body) if site.writes}
+    sites = [site for node in walk(body) if isinstance(node, Stmt) for site in accesses_of(node)]
+    return {root_buffer(site.buffer) for site in sites if site.writes}
 
 
 def schedule_loop(
-    loop: For, depth: int, asked_stages: list[int], asked_order: list[int], shared: set[Buffer]
+    loop: For,
+    depth: int,
+    asked_stages: list[int],
+    asked_order: list[int],
+    shared: set[Buffer],
+    prover: Prover | None = None,
 ) -> Schedule:
     """The schedule of a loop.
 
@@ -109,33 +133,28 @@ def schedule_loop(
         loop: a pipelined loop.
         depth: number of stages to spread over, 1 for none.
         asked_stages, asked_order: what the user wrote, or empty.
-        shared: buffers that may get versions: on chip, addressable, and used in this loop only.
+        shared: buffers that may get versions: on chip, addressable, and used in pipelined loops only.
+        prover: knows what holds round the loop.
 
     Raises:
         CompileError: the user's stages or order break a dependence, naming both statements.
     """
     written = written_buffers(loop.body)
     blocks, binds, statements = split_body(loop.body, written)
-    sites = [_sites(s) for s in statements]
-    with_prover = Prover(solver=False)
-    with_prover.bind(loop.var, loop.min, loop.extent)
-    conflicts = _conflicts(sites, with_prover)
+    found = dependences(loop, statements, binds, prover or Prover(), shared)
     if asked_stages:
         stages = list(asked_stages)
         order = _given_order(asked_order, len(statements))
-        schedule = Schedule(loop, statements, binds, blocks, stages, order)
-        _check(schedule, conflicts, sites)
     else:
-        stages = _automatic_stages(sites, depth, conflicts, shared)
+        stages = _automatic_stages(found, len(statements), depth)
         if asked_order:
             order = _given_order(asked_order, len(statements))
         else:
             ahead = [i for i, s in enumerate(stages) if s == 0]
             order = [*ahead, *(i for i, s in enumerate(stages) if s != 0)]
-        schedule = Schedule(loop, statements, binds, blocks, stages, order)
-        if asked_order:
-            _check(schedule, conflicts, sites)
-    schedule.versions = _versions(schedule, sites, shared)
+    schedule = Schedule(loop, statements, binds, blocks, stages, order, found=found)
+    _check(schedule, found)
+    schedule.versions = _versions(schedule, found, shared)
     return schedule
 
 
@@ -148,113 +167,120 @@ def _given_order(asked: list[int], count: int) -> list[int]:
     return order
 
 
-def _automatic_stages(
-    sites: list[list[AccessSite]], depth: int, conflicts: set[tuple[int, int]], shared: set[Buffer]
-) -> list[int]:
+def _automatic_stages(found: LoopDependences, count: int, depth: int) -> list[int]:
     """Statements that fill shared tiles from global memory go first, the rest last; one that needs what the rest
-    makes stays with it."""
+    makes, in its own iteration or too soon after, stays with it."""
     last = depth - 1
-    stages = [0 if _loads_ahead(group, shared) else last for group in sites]
+    stages = [0 if _loads_ahead(found, i) else last for i in range(count)]
     changed = last > 0
     while changed:
         changed = False
-        for i, j in sorted(conflicts):
-            # In one iteration i comes before j; in the next, j before i.
-            early, late = min(i, j), max(i, j)
-            if stages[early] > stages[late]:
-                stages[late] = last
-                changed = True
-            if stages[late] > stages[early] and _flows_back(sites[late], sites[early], shared):
-                stages[early] = last
+        for edge in found.edges:
+            if edge.distance == UNRESOLVED or stages[edge.target] == last:
+                continue
+            # In a slot, what runs ahead comes first: a tie is in order only within one stage.
+            late = stages[edge.source] - edge.distance
+            if late > stages[edge.target] or (late == stages[edge.target] and edge.distance > 0):
+                stages[edge.target] = last
                 changed = True
     return stages
 
 
-def _loads_ahead(group: list[AccessSite], shared: set[Buffer]) -> bool:
-    writes = [site.buffer for site in group if site.writes]
-    reads_global = any(site.reads and not site.buffer.is_on_chip for site in group)
-    return bool(writes) and reads_global and all(root_buffer(b) in shared for b in writes)
+def _loads_ahead(found: LoopDependences, statement: int) -> bool:
+    own = [a for a in found.accesses.accesses if a.statement == statement]
+    writes = [a.root for a in own if a.writes]
+    reads_global = any(a.reads and not a.site.buffer.is_on_chip for a in own)
+    return bool(writes) and reads_global and all(root in found.rings for root in writes)
 
 
-def _flows_back(late: list[AccessSite], early: list[AccessSite], shared: set[Buffer]) -> bool:
-    """Whether the next iteration's early statement reads or overwrites what the late one makes, other than a buffer
-    that versions keep apart."""
-    for a in late:
-        for b in early:
-            if root_buffer(a.buffer) is root_buffer(b.buffer):
-                if a.writes and (b.reads or b.writes):
-                    return True
-                if b.writes and a.reads and root_buffer(a.buffer) not in shared:
-                    return True
-    return False
-
-
-def _conflicts(sites: list[list[AccessSite]], prover: Prover) -> set[tuple[int, int]]:
-    """Pairs (earlier, later) of statements that touch one element, one of them writing. Unknown overlap counts."""
-    found = set()
-    for i in range(len(sites)):
-        for j in range(i + 1, len(sites)):
-            if any(_may_conflict(a, b, prover) for a in sites[i] for b in sites[j]):
-                found.add((i, j))
-    return found
-
-
-def _may_conflict(a: AccessSite, b: AccessSite, prover: Prover) -> bool:
-    if root_buffer(a.buffer) is not root_buffer(b.buffer) or not (a.writes or b.writes):
-        return False
-    return not boxes_apart(a, b, prover)
-
-
-def _check(schedule: Schedule, conflicts: set[tuple[int, int]], sites: list[list[AccessSite]]) -> None:
+def _check(schedule: Schedule, found: LoopDependences) -> None:
     position = {statement: p for p, statement in enumerate(schedule.order)}
-    for early, late in sorted(conflicts):
-        first, second = schedule.stages[early], schedule.stages[late]
-        if first > second:
-            raise _broken(schedule, early, late, f"stage {first} comes after stage {second}")
-        if first == second and position[early] > position[late]:
-            raise _broken(schedule, early, late, "in one stage, order has them the other way round")
+    for edge in sorted(found.edges, key=lambda e: (e.distance, e.source, e.target)):
+        if edge.distance == UNRESOLVED or edge.source == edge.target:
+            continue
+        first, second = schedule.stages[edge.source], schedule.stages[edge.target] + edge.distance
+        if edge.kind == "value" and first < second:
+            raise _value_apart(schedule, edge)
+        if first < second or (first == second and position[edge.source] < position[edge.target]):
+            continue
+        if edge.distance and edge.kind != "flow" and edge.buffer is not None and edge.buffer.is_on_chip:
+            # That the storage is used again too soon could be mended by versions, which it cannot have.
+            raise _unversionable(schedule, edge.buffer, edge.target, edge.source)
+        raise _broken(schedule, edge, first > second)
 
 
-def _broken(schedule: Schedule, early: int, late: int, reason: str) -> CompileError:
-    a, b = schedule.statements[early], schedule.statements[late]
+def _broken(schedule: Schedule, edge: Dependence, apart: bool) -> CompileError:
+    a, b = schedule.statements[edge.source], schedule.statements[edge.target]
+    if edge.distance == 0:
+        what = f"statement {edge.target} of the pipelined loop needs statement {edge.source}"
+        place = f"stage {schedule.stages[edge.source]} comes after stage {schedule.stages[edge.target]}"
+    else:
+        later = "the next iteration" if edge.distance == 1 else f"{edge.distance} iterations later"
+        what = f"statement {edge.target} of the pipelined loop needs statement {edge.source} of an earlier iteration"
+        place = (
+            f"{edge.buffer.name if edge.buffer is not None else 'a value'} goes from stage "
+            f"{schedule.stages[edge.source]} to stage {schedule.stages[edge.target]} of {later}"
+        )
+    reason = place if apart else "they run in one time slot, where order has them the other way round"
     return CompileError(
         "E-PIPELINED-DEPENDENCE",
-        f"statement {late} of the pipelined loop needs statement {early}, which the given schedule runs later",
+        f"{what}, which the given schedule runs later",
         span=b.span or schedule.loop.span,
-        spans=[(f"statement {early}", a.span)],
+        spans=[(f"statement {edge.source}", a.span)],
         facts=[reason, f"stage: {schedule.stages}", f"order (statements as they run): {schedule.order}"],
         help="give a statement a stage that is not before that of what it uses, or leave out stage and order",
     )
 
 
-def _versions(schedule: Schedule, sites: list[list[AccessSite]], shared: set[Buffer]) -> list[Versioned]:
+def _value_apart(schedule: Schedule, edge: Dependence) -> CompileError:
+    bind, user = schedule.statements[edge.source], schedule.statements[edge.target]
+    name = bind.var.name if isinstance(bind, Bind) else "a value"
+    return CompileError(
+        "E-PIPELINED-DEPENDENCE",
+        f"statement {edge.target} of the pipelined loop uses {name} in another stage than statement {edge.source} "
+        "computes it in",
+        span=user.span or schedule.loop.span,
+        spans=[(f"statement {edge.source}", bind.span)],
+        facts=[f"stage: {schedule.stages}", f"{name} depends on what the loop writes and has one version"],
+        help="give both statements the same stage",
+    )
+
+
+def _versions(schedule: Schedule, found: LoopDependences, shared: set[Buffer]) -> list[Versioned]:
+    """Versions of the storages that the loop fills: the least number for which every edge of the ring holds."""
     position = {statement: p for p, statement in enumerate(schedule.order)}
-    found = []
-    buffers: dict[Buffer, None] = {}
-    for group in sites:
-        buffers.update((root_buffer(site.buffer), None) for site in group if site.writes and site.buffer.is_on_chip)
-    for buffer in buffers:
-        touching = [(i, s) for i, group in enumerate(sites) for s in group if root_buffer(s.buffer) is buffer]
-        writers = [i for i, s in touching if s.writes]
-        readers = [i for i, s in touching if s.reads]
-        if not readers:
+    result: list[Versioned] = []
+    for root in found.accesses.roots():
+        own = found.accesses.of(root)
+        memory = root.memory
+        if memory.level != "block" or not memory.addressable or not any(a.writes for a in own):
             continue
-        first = min(writers, key=lambda i: schedule.stages[i])
-        final = max(readers, key=lambda i: schedule.stages[i])
-        count = schedule.stages[final] - schedule.stages[first] + 1
-        if count < 2:
-            continue
-        # use - def + 1 is what a reader that runs after the writer in its slot needs; otherwise one fewer will do.
-        if not any(
-            position[w] < position[r] and schedule.stages[w] < schedule.stages[r] for w in writers for r in readers
-        ):
-            count -= 1
-        if count < 2:
-            continue
-        if buffer not in shared:
-            raise _unversionable(schedule, buffer, first, final)
-        found.append(Versioned(buffer, count, schedule.statements[first], schedule.statements[final]))
-    return found
+        count, cause = 1, None
+        for edge in found.edges:
+            if edge.buffer is not root or edge.distance != UNRESOLVED:
+                continue
+            behind = schedule.stages[edge.source] - schedule.stages[edge.target]
+            needed = behind if position[edge.source] < position[edge.target] else behind + 1
+            width = needed if needed > edge.least else 1
+            if cause is None or width > count:
+                cause, count = edge, width
+        if cause is not None:
+            writer, reader = cause.target, cause.source
+        else:
+            writer = next(a.statement for a in own if a.writes)
+            reader = next((a.statement for a in own if a.reads), writer)
+        reason = ""
+        exposed = [a for a in found.accesses.exposed if a.root is root]
+        if root not in found.rings and exposed:
+            reader = exposed[0].statement
+            reason = "an iteration may read what an earlier one wrote"
+            if root not in shared:
+                reason = "statements outside of the loop use it too"
+        elif root not in shared:
+            reason = "statements outside of the loop use it too"
+        statements = schedule.statements
+        result.append(Versioned(root, count, statements[writer], statements[reader], reason))
+    return result
 
 
 def _unversionable(schedule: Schedule, buffer: Buffer, writer: int, reader: int) -> CompileError:
@@ -264,14 +290,10 @@ def _unversionable(schedule: Schedule, buffer: Buffer, writer: int, reader: int)
         "so it needs several versions",
         span=schedule.statements[writer].span,
         spans=[("read here", schedule.statements[reader].span)],
-        facts=[f"{buffer!r}", "only shared tiles that no statement outside the loop uses can have versions"],
+        facts=[
+            f"{buffer!r}",
+            "only shared tiles that no statement outside the loop uses, and that every iteration fills before it reads "
+            "them, can have versions",
+        ],
         help=f"put both statements into one stage, or keep {buffer.name} in shared memory for this loop alone",
     )
-
-
-def _sites(stmt: Stmt) -> list[AccessSite]:
-    found: list[AccessSite] = []
-    for node in walk(stmt):
-        if isinstance(node, Stmt):
-            found += accesses_of(node)
-    return found
