@@ -13,7 +13,7 @@ from ..ir import Binary, Buffer, BufferLoad, BufferRegion, Cast, Expr, IntImm, S
 from ..source import Span
 from .builder import current_builder, index_of
 
-__all__ = ["item", "linear_terms", "static_value"]
+__all__ = ["element_indices", "item", "linear_terms", "static_value"]
 
 declare_codes(
     {
@@ -39,7 +39,7 @@ def item(buffer: Buffer, index: Any, span: Span | None = None) -> BufferLoad | B
     if len(parts) > len(buffer.shape):
         raise rank_error(buffer, len(parts), span)
     if len(parts) == len(buffer.shape) and not any(type(part) is slice for part in parts):
-        return BufferLoad(buffer, tuple([index_of(buffer, part, span) for part in parts]), span=span)
+        return BufferLoad(buffer, element_indices(buffer, parts, span), span=span)
     mins, extents, squeezed = [], [], []
     for axis, size in enumerate(buffer.shape):
         part = parts[axis] if axis < len(parts) else slice(None)
@@ -49,10 +49,23 @@ def item(buffer: Buffer, index: Any, span: Span | None = None) -> BufferLoad | B
             extents.append(extent)
             squeezed.append(False)
         else:
-            mins.append(index_of(buffer, part, span))
+            mins.append(_from_start(index_of(buffer, part, span), size, span))
             extents.append(const(1, "int32", span))
             squeezed.append(True)
     return BufferRegion(buffer, tuple(mins), tuple(extents), tuple(squeezed), span=span)
+
+
+def element_indices(buffer: Buffer, parts: tuple[Any, ...], span: Span | None = None) -> tuple[Expr, ...]:
+    """The indices of an element, one for each dimension; negative constants count from the end."""
+    return tuple([_from_start(index_of(buffer, p, span), size, span) for p, size in zip(parts, buffer.shape)])
+
+
+def _from_start(index: Expr, size: Expr, span: Span | None) -> Expr:
+    if not isinstance(index, IntImm) or index.value >= 0:
+        return index
+    if isinstance(size, IntImm) and size.value + index.value < 0:
+        return index  # before the first element: the checks of regions say so
+    return binary("add", size, index, span)
 
 
 def rank_error(buffer: Buffer, count: int, span: Span | None) -> CompileError:

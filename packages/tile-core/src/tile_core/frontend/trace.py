@@ -14,6 +14,7 @@ from typing import Any
 from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..ir import (
+    Bind,
     Break,
     Buffer,
     BufferRegion,
@@ -29,7 +30,9 @@ from ..ir import (
     While,
     as_expr,
     cast,
+    const,
     find_intrinsic,
+    unary,
 )
 from ..source import Span
 from . import regions
@@ -39,7 +42,6 @@ from .builder import (
     LoopFrame,
     ScalarRef,
     current_builder,
-    index_of,
     known,
     reads_memory,
     require_builder,
@@ -157,7 +159,7 @@ class Tracer(Operators):
                 )
             if len(parts) != len(container.shape):
                 raise regions.rank_error(container, len(parts), place)
-            indices = tuple([index_of(container, part, place) for part in parts])
+            indices = regions.element_indices(container, parts, place)
             self.builder.store(container, indices, _element(value, place), place)
         elif isinstance(container, ScalarRef):
             _ = container[index]
@@ -480,6 +482,7 @@ class WhileLoop:
             frame = self.builder.pop()
             self.builder.emit_built(While(self.condition, frame.body(), span=self.span))
             return False
+        begun = self.builder.frame, len(self.builder.frame.stmts)
         value = test()
         if not is_expression(value) and not (self.always and self.builder.kernel is not None):
             return bool(value)
@@ -487,8 +490,24 @@ class WhileLoop:
         self.condition = as_condition(bool(value) if self.always else value, self.span)
         self.builder.require_kernel("a `while` over an expression")
         self.builder.adopt(self.condition)
-        self.builder.push(Frame("while", self.span, "the `while` loop", "serial"))
+        frame = self.builder.push(Frame("while", self.span, "the `while` loop", "serial"))
+        self._repeat(*begun, frame)
         return True
+
+    def _repeat(self, outer: Frame, count: int, inner: Frame) -> None:
+        """Calls with an effect in the condition are made before every iteration: the loop begins with them and with a
+        break where the condition no longer holds."""
+        made = outer.stmts[count:]
+        if not made:
+            return
+        del outer.stmts[count:]
+        inner.stmts += made
+        for stmt in made:
+            if isinstance(stmt, Bind):
+                self.builder.home[stmt.var] = inner
+        stop = If(unary("not", self.condition), Break(span=self.span), None, span=self.span)
+        inner.stmts.append(stop)
+        self.condition = const(True, "bool", self.span)
 
     def leave(self, span: Span) -> bool:
         """`break`: true when Python should leave the loop now."""

@@ -8,7 +8,7 @@ means an element outside the tensor and stays.
 from __future__ import annotations
 
 from ..arith import Prover
-from ..ir import Buffer, BufferLoad, BufferRegion, BufferStore, Expr, IntImm, PrimFunc, Stmt, Unary, binary
+from ..ir import AccessPtr, Buffer, BufferLoad, BufferRegion, BufferStore, Expr, IntImm, PrimFunc, Stmt, Unary, binary
 from .base import Pass, PassContext, register_pass
 from .scoped import ScopedRewriter
 
@@ -28,6 +28,11 @@ class _FromTheEnd(ScopedRewriter):
         return new if indices is new.indices else new.with_(indices=indices)
 
     def rewrite_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.rewrite_children(node)
+        indices = self._from_start(node.buffer, new.indices)
+        return new if indices is new.indices else new.with_(indices=indices)
+
+    def rewrite_AccessPtr(self, node: AccessPtr) -> Expr:
         new = self.rewrite_children(node)
         indices = self._from_start(node.buffer, new.indices)
         return new if indices is new.indices else new.with_(indices=indices)
