@@ -51,6 +51,6 @@ class Case:
 
 def normal(random: torch.Generator, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Normal numbers; small integers for an integer type."""
-    if dtype == torch.int8:
-        return torch.randint(-5, 6, shape, generator=random).to(dtype)
+    if not dtype.is_floating_point:
+        return torch.randint(0 if dtype == torch.uint8 else -5, 6, shape, generator=random).to(dtype)
     return torch.randn(*shape, generator=random, dtype=torch.float32).to(dtype)

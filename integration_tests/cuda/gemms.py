@@ -421,6 +421,55 @@ def conditional_copy() -> Case:
     )
 
 
+def parts_of_registers(operand: str) -> Case:
+    """Products with halves of a tile in registers: of A along K, of B along K, of the sums along N."""
+
+    def make() -> Any:
+        K = T.dynamic("k")
+
+        @T.prim_func
+        def halves(A: T.Tensor((32, K), "float16"), B: T.Tensor((K, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+            with T.Kernel(1, threads=64) as _:
+                a = T.alloc_shared((32, 32), "float16")
+                b = T.alloc_shared((32, 32), "float16")
+                held = T.alloc_fragment((32, 32), "float16")
+                c = T.alloc_fragment((32, 32), "float32")
+                T.clear(c)
+                for k in T.Pipelined(T.ceildiv(K, 32), num_stages=2):
+                    T.copy(A[0, k * 32], a)
+                    T.copy(B[k * 32, 0], b)
+                    if operand == "a":
+                        T.copy(a, held)
+                        T.gemm(held[:, 0:16], b[0:16, :], c, policy=T.GemmWarpPolicy.FullRow)
+                        T.gemm(held[:, 16:32], b[16:32, :], c, policy=T.GemmWarpPolicy.FullRow)
+                    elif operand == "b":
+                        T.copy(b, held)
+                        T.gemm(a[:, 0:16], held[0:16, :], c, policy=T.GemmWarpPolicy.FullCol)
+                        T.gemm(a[:, 16:32], held[16:32, :], c, policy=T.GemmWarpPolicy.FullCol)
+                    else:
+                        T.gemm(a, b[:, 0:16], c[:, 0:16], policy=T.GemmWarpPolicy.FullRow)
+                        T.gemm(a, b[:, 16:32], c[:, 16:32], policy=T.GemmWarpPolicy.FullRow)
+                T.copy(c, C)
+
+        return halves
+
+    return Case(
+        make,
+        lambda random, trips: [
+            normal(random, *shape, dtype=torch.float16) for shape in ((32, 32 * trips), (32 * trips, 32))
+        ],
+        lambda a, b: [a.float() @ b.float()],
+        2,
+        terms=lambda trips: max(32 * trips, 1),
+    )
+
+
+def transposed(name: str, **how: Any) -> dict[str, Case]:
+    """The products of one element type with A, B and both transposed, and with neither."""
+    flags = {"nn": (False, False), "nt": (False, True), "tn": (True, False), "tt": (True, True)}
+    return {f"{name}_{key}": product(transpose_a=a, transpose_b=b, **how) for key, (a, b) in flags.items()}
+
+
 KERNELS = {
     "gemm_fp16": product(stages=3, quick=True),
     "gemm_fp16_one_warp": product((32, 32, 16), threads=32),
@@ -430,9 +479,21 @@ KERNELS = {
     "gemm_bf16": product(dtype="bfloat16", stages=3),
     "gemm_tf32": product(dtype="tfloat32", storage="float32"),
     "gemm_fp32": product(dtype="float32"),
-    "gemm_fp64": product(dtype="float64", accumulator="float64"),
+    **transposed("gemm_bf16", dtype="bfloat16"),
+    **transposed("gemm_tf32", dtype="tfloat32", storage="float32"),
+    **transposed("gemm_fp64", dtype="float64", accumulator="float64"),
+    **transposed("gemm_int8", tile=(32, 32, 32), dtype="int8", accumulator="int32"),
+    **transposed("gemm_sm75", arch="sm_75"),
+    **transposed("gemm_fp8", tile=(32, 32, 32), dtype="float8_e4m3fn", arch="sm_89"),
+    "gemm_fp64_full_row": product((32, 32, 16), "float64", "float64", policy=T.GemmWarpPolicy.FullRow),
+    "gemm_fp64_full_column": product((32, 32, 16), "float64", "float64", policy=T.GemmWarpPolicy.FullCol),
+    "gemm_fp16_short_steps": product((32, 32, 8), stages=3),
+    "gemm_fp16_uneven_steps": product((32, 32, 24)),
+    "gemm_uint8": product((32, 32, 16), "uint8", "int32", transpose_b=True),
+    "gemm_part_of_a": parts_of_registers("a"),
+    "gemm_part_of_b": parts_of_registers("b"),
+    "gemm_part_of_c": parts_of_registers("c"),
     "gemm_int8": product((32, 32, 32), "int8", "int32", transpose_b=True, quick=True),
-    "gemm_int8_rows": product((32, 32, 32), "int8", "int32"),
     "gemm_fp8_e4m3": product((32, 32, 32), "float8_e4m3fn", transpose_b=True, arch="sm_89"),
     "gemm_fp8_e5m2": product((32, 32, 32), "float8_e5m2", transpose_b=True, arch="sm_89"),
     "gemm_transposed_a": product(transpose_a=True),

@@ -27,13 +27,13 @@ def test_half_precision_takes_matrix_instructions_and_asynchronous_copies():
 @pytest.mark.parametrize(
     ("function", "arch", "reason"),
     [
-        (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "float64", "float64", "float64"), "sm_80",
-         "sm_80 has no mma.sync of float64 by float64 into float64"),
+        (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "float64", "float64", "float64"), "sm_75",
+         "sm_75 has no mma.sync of float64 by float64 into float64"),
         (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "bfloat16"), "sm_75",
          "sm_75 has no mma.sync of bfloat16 by bfloat16 into float32"),
         (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), threads=100), "sm_80",
          "mma.sync works on whole warps, and the block has 100 threads"),
-        (tiles.tiled_gemm(32, 32, 24, (32, 32, 24)), "sm_80", "K is 24, no multiple of the instruction's 16"),
+        (tiles.tiled_gemm(32, 32, 12, (32, 32, 12)), "sm_80", "K is 12, no multiple of the instruction's 8"),
         (tiles.tiled_gemm(16, 16, 16, (16, 16, 16)), "sm_80",
          "M=16, N=16 cannot be covered by 4 warps (policy Square): each owns a multiple of 16 rows and 8 columns; "
          "adjust threads or the tile"),

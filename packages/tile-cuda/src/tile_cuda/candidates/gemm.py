@@ -1,4 +1,4 @@
-"""Gemm with the matrix instructions of a warp (mma.sync): 16 rows by 8 columns an instruction."""
+"""Gemm with the matrix instructions of a warp (mma.sync)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,34 @@ from tile_core.ir import (
     seq,
 )
 from tile_core.layout import Fragment, Layout
-from tile_core.layout.swizzle import swizzled
 from tile_core.tileop import Candidate, Constraint, Declined, Facts, Gemm, LowerContext, Ok
 from tile_core.tileop.default_candidates import accumulator_dtype
 
 from ..device import intrinsics
-from ..device.table import MMA_SHAPES
-from ..layouts import WARP, elements_a_register, operand_a, operand_b, product, warp_partition
+from ..layouts import WARP, matrix_tile, operand_a, operand_b, product, warp_partition
 from ..target import architecture
 from ..transform.bind_threads import thread_index
+from .atoms import Atom, atoms, choose_atom
 
 __all__ = ["MatrixInstructions"]
 
 INT32 = DType("int32")
 
+# Steps of K are written out as long as there are so few instructions: the next step's loads then overlap this one's
+# products, for about 0.1 s more of the device compiler (measured on gemms of 128 x 128 x 32 and 64).
+_UNROLLED_INSTRUCTIONS = 256
+
 
 class MatrixInstructions(Candidate):
-    """The product stays in registers; operands come from shared memory (16-bit ones by ldmatrix) or from registers."""
+    """The product stays in registers; operands come from shared memory (by ldmatrix where rows of 16 bytes lie as it
+    takes them) or from registers."""
 
     op = Gemm
     name = "mma"
 
     def legal(self, op: Gemm, facts: Facts) -> Ok | Declined:
-        k = _atom_k(op, facts)
-        if k is None:
+        known, atom = atoms(op, facts), choose_atom(op, facts)
+        if not known:
             return Declined(
                 f"{architecture(facts.target).name} has no mma.sync of {op.a.dtype} by {op.b.dtype} into {op.c.dtype}"
             )
@@ -55,35 +59,122 @@ class MatrixInstructions(Candidate):
             return Declined(f"mma.sync works on whole warps, and the block has {facts.threads} threads")
         if op.c.buffer.scope != "fragment":
             return Declined(f"{op.c.buffer.name} is in {op.c.buffer.scope} memory; mma.sync accumulates in a fragment")
-        if op.k % k:
-            return Declined(f"K is {op.k}, no multiple of the instruction's {k}")
-        split = _split(op, facts)
+        if atom is None:
+            return Declined(f"K is {op.k}, no multiple of the instruction's {known[-1].k}")
+        split = _split(op, facts, atom)
         if split is None:
             return Declined(
                 f"M={op.m}, N={op.n} cannot be covered by {facts.threads // WARP} warps (policy {op.policy}): "
-                "each owns a multiple of 16 rows and 8 columns; adjust threads or the tile"
+                f"each owns a multiple of {atom.m} rows and 8 columns; adjust threads or the tile"
             )
         for region in (op.a, op.b, op.c):
-            if region.buffer.scope == "fragment" and not _whole(region):
-                return Declined(f"a part of the fragment {region.buffer.name} is no operand of its own")
             if region.buffer.data is not None or region.buffer.scope not in ("fragment", "shared"):
                 return Declined(f"{region.buffer.name} is neither a fragment nor a shared tile of its own")
             if region.tile_axes()[-2:] != (region.buffer.ndim - 2, region.buffer.ndim - 1):
                 return Declined(f"the matrix in {region.buffer.name} is not made of its last two axes")
+        for matrix in _matrices(op, atom, split):
+            reason = matrix.unfit(facts)
+            if reason:
+                return Declined(reason)
         return Ok(op.m * op.n * op.k / (2048 * 4))
 
     def constraints(self, op: Gemm, facts: Facts) -> Iterable[Constraint]:
-        split = _split(op, facts)
+        atom = choose_atom(op, facts)
+        assert atom is not None
+        split = _split(op, facts, atom)
         assert split is not None
-        yield Constraint(op.c.buffer, _ranked(op.c, product(op.m, op.n, split)))
-        for region, fragment in ((op.a, _fragment_a(op, split)), (op.b, _fragment_b(op, split))):
-            if region.buffer.scope == "fragment":
-                yield Constraint(region.buffer, _ranked(region, fragment))
-            elif region.buffer.static_shape() is not None:
-                yield Constraint(region.buffer, swizzled(region.buffer.static_shape() or (), region.dtype), "common")
+        c, a, b = _matrices(op, atom, split)
+        yield Constraint(op.c.buffer, c.fragment())
+        for matrix in (a, b):
+            buffer = matrix.region.buffer
+            if buffer.scope == "fragment":
+                yield Constraint(buffer, matrix.fragment())
+            elif buffer.static_shape() is not None:
+                yield Constraint(buffer, matrix_tile(buffer.static_shape() or (), buffer.dtype), "common")
 
     def lower(self, op: Gemm, context: LowerContext) -> Stmt:
         return _Emitter(op, context).emit()
+
+
+class _Matrix:
+    """An operand: which of its axes are outer (rows of A, columns of B) and depth, and how it is cut into atoms.
+
+    Args:
+        region: the tile.
+        role: a, b or c.
+        units: extent of an atom along each of the tile's two axes.
+        shares: how many warps share the tile along each of them.
+        flipped: whether the axes of a or b are the other way round.
+    """
+
+    def __init__(
+        self, region: BufferRegion, role: str, atom: Atom, split: tuple[int, int], flipped: bool = False
+    ) -> None:
+        self.region, self.role, self.atom, self.split, self.flipped = region, role, atom, split, flipped
+        units = {"a": (atom.m, atom.k), "b": (atom.k, 8), "c": (atom.m, 8)}[role]
+        shares = {"a": (split[0], 1), "b": (1, split[1]), "c": split}[role]
+        self.units, self.shares = (units[::-1], shares[::-1]) if flipped else (units, shares)
+
+    @property
+    def in_registers(self) -> bool:
+        return self.region.buffer.scope == "fragment"
+
+    def extent(self, axis: int) -> int:
+        """Of the buffer, along its last two axes."""
+        return (self.region.buffer.static_shape() or (0, 0))[axis - 2]
+
+    def unfit(self, facts: Facts) -> str:
+        """Why a part of a fragment is no operand, or ""."""
+        if not self.in_registers:
+            return ""
+        region, name = self.region, self.region.buffer.name
+        if any(e != 1 for e in (region.buffer.static_shape() or ())[:-2]):
+            return f"the fragment {name} has several matrices"
+        for axis, (unit, share) in enumerate(zip(self.units, self.shares)):
+            low, taken = region.mins[axis - 2], region.tile_extents()[axis - 2]
+            if _is_zero(low) and isinstance(taken, IntImm) and taken.value == self.extent(axis):
+                continue
+            if share > 1:
+                return f"{share} warps share axis {axis} of the fragment {name}: a part of it would be some warps' only"
+            if self.extent(axis) % unit or not facts.divides(unit, low):
+                return f"the part of the fragment {name} does not begin at a multiple of {unit} along axis {axis}"
+        return ""
+
+    def fragment(self) -> Fragment:
+        """Where the buffer lies for this use."""
+        atom, split, (first, second) = self.atom, self.split, (self.extent(0), self.extent(1))
+        if self.role == "c":
+            found = product(first, second, split, atom.m)
+        elif self.role == "a":
+            m, k = (second, first) if self.flipped else (first, second)
+            found = operand_a(m, k, split, atom.packed, self.flipped, atom.m, atom.depth_parts)
+        else:
+            k, n = (second, first) if self.flipped else (first, second)
+            found = operand_b(k, n, split, atom.packed, self.flipped, atom.depth_parts)
+        return _ranked(self.region, found)
+
+    def atom_number(self, outer: Expr, inner: Expr) -> Expr:
+        """The number of an atom in the buffer's registers: `outer` along rows of A and C or columns of B, `inner` along
+        the other axis, both counted from the region's start."""
+        axes = (1, 0) if self.flipped != (self.role == "b") else (0, 1)
+        first, second = (
+            binary("add", index, _quotient(self.region.mins[axis - 2], self.units[axis]))
+            for index, axis in zip((outer, inner), axes)
+        )
+        return binary(
+            "add", binary("mul", first, self.extent(axes[1]) // self.shares[axes[1]] // self.units[axes[1]]), second
+        )
+
+    def in_row_of_16_bytes(self, layout: Any, facts: Facts) -> bool:
+        """Whether ldmatrix can load it: 16 bytes of neighbours lie together, along K or, as 16-bit elements, across."""
+        bits = self.region.dtype.bits
+        along_depth = self.flipped == (self.role == "b")
+        if bits > 32 or not (along_depth or bits == 16) or not isinstance(layout, Layout):
+            return False
+        unit = 128 // bits
+        if layout.vector_width(-1) % unit or layout.image[-1] % unit:
+            return False
+        return facts.divides(unit, self.region.mins[-1])
 
 
 class _Emitter:
@@ -91,60 +182,80 @@ class _Emitter:
 
     def __init__(self, op: Gemm, context: LowerContext) -> None:
         facts = context.facts
-        split, k = _split(op, facts), _atom_k(op, facts)
-        assert split is not None and k is not None and facts.launch is not None
-        self.op, self.context, self.atom_k = op, context, k
-        self.packed = elements_a_register(op.a.dtype.bits)
-        self.rows, self.columns = op.m // split[0] // 16, op.n // split[1] // 8
-        self.steps = op.k // k
+        atom = choose_atom(op, facts)
+        assert atom is not None and facts.launch is not None
+        split = _split(op, facts, atom)
+        assert split is not None
+        self.op, self.context, self.atom = op, context, atom
+        self.c, self.a, self.b = _matrices(op, atom, split)
+        self.rows, self.columns = op.m // split[0] // atom.m, op.n // split[1] // 8
+        self.steps = op.k // atom.k
         thread = thread_index(facts.launch)
         self.lane = binary("floormod", thread, WARP)
         warp = binary("floordiv", thread, WARP)
         self.row = binary("mul", binary("floormod", warp, split[0]), op.m // split[0])
         self.column = binary("mul", binary("floordiv", warp, split[0]), op.n // split[1])
-        self.a = self._registers(op.a, self.rows * 4 * self.packed)
-        self.b = self._registers(op.b, self.columns * 2 * self.packed)
+        self.a_registers = self._registers(self.a, self.rows * atom.a)
+        self.b_registers = self._registers(self.b, self.columns * atom.b)
 
     def emit(self) -> Stmt:
         """The statements."""
         op = self.op
-        c_layout = self.context.layouts[op.c.buffer]
-        own = _register_view(op.c.buffer, c_layout)
+        own = _register_view(op.c.buffer, self.context.layouts[op.c.buffer])
         # A sum in float16 is rounded once, when the gemm is done.
         wide = accumulator_dtype(op.c.dtype)
-        c = own if wide is op.c.dtype else self.context.allocate(f"{op.c.buffer.name}_sums", (c_layout.regs,), wide)
+        c = own
+        if wide is not op.c.dtype:
+            regs = self.context.layouts[op.c.buffer].regs
+            c = self.context.allocate(f"{op.c.buffer.name}_sums", (regs,), wide)
         parts: list[Stmt] = []
         if op.clear_accum or c is not own:
-            slot = Var("slot")
-            start = const(0, wide) if op.clear_accum else cast(BufferLoad(own, (slot,)), wide)
-            parts.append(_loop(slot, c_layout.regs, BufferStore(c, start, (slot,), span=op.span), "unroll"))
+
+            def start(slot: Expr) -> Stmt:
+                value = const(0, wide) if op.clear_accum else cast(BufferLoad(own, (slot,)), wide)
+                return BufferStore(c, value, (slot,), span=op.span)
+
+            parts.append(self._each_sum(start))
         step = Var("k_step")
         body = seq(self._load_a(step), self._load_b(step), self._multiply(c, step))
-        kind = "unroll" if "fragment" in (op.a.buffer.scope, op.b.buffer.scope) else "serial"
+        few = self.steps * self.rows * self.columns <= _UNROLLED_INSTRUCTIONS
+        kind = "unroll" if few or self.a.in_registers or self.b.in_registers else "serial"
         parts.append(_loop(step, self.steps, body, kind))
         if c is not own:
-            slot = Var("slot")
-            done = BufferStore(own, cast(BufferLoad(c, (slot,)), op.c.dtype), (slot,), span=op.span)
-            parts.append(_loop(slot, c_layout.regs, done, "unroll"))
+
+            def finish(slot: Expr) -> Stmt:
+                return BufferStore(own, cast(BufferLoad(c, (slot,)), op.c.dtype), (slot,), span=op.span)
+
+            parts.append(self._each_sum(finish))
         return seq(*parts, span=op.span)
 
-    def _registers(self, region: BufferRegion, count: int) -> Buffer:
-        if region.buffer.scope == "fragment":
-            return _register_view(region.buffer, self.context.layouts[region.buffer])
-        return self.context.allocate(f"{region.buffer.name}_registers", (count,), region.dtype)
+    def _registers(self, matrix: _Matrix, count: int) -> Buffer:
+        buffer = matrix.region.buffer
+        if matrix.in_registers:
+            return _register_view(buffer, self.context.layouts[buffer])
+        return self.context.allocate(f"{buffer.name}_registers", (count,), buffer.dtype)
+
+    def _each_sum(self, body: Any) -> Stmt:
+        """A loop over the registers of the product."""
+        regs = self.context.layouts[self.op.c.buffer].regs
+        slot = Var("slot")
+        if regs == self.rows * self.columns * self.atom.c:
+            return _loop(slot, regs, body(slot), "unroll")
+        i, j = Var("atom_m"), Var("atom_n")
+        place = binary("add", binary("mul", self.c.atom_number(i, j), self.atom.c), slot)
+        inner = _loop(j, self.columns, _loop(slot, self.atom.c, body(place), "unroll"), "unroll")
+        return _loop(i, self.rows, inner, "unroll")
 
     def _multiply(self, c: Buffer, step: Var) -> Stmt:
-        op, packed = self.op, self.packed
+        op, atom = self.op, self.atom
         i, j = Var("atom_m"), Var("atom_n")
-        # Atoms of a fragment operand lie step after step within a row or column of atoms.
-        a_atom: Expr = i if op.a.buffer.scope != "fragment" else binary("add", binary("mul", i, self.steps), step)
-        b_atom: Expr = j if op.b.buffer.scope != "fragment" else binary("add", binary("mul", j, self.steps), step)
-        c_atom = binary("add", binary("mul", i, self.columns), j)
+        a_atom: Expr = self.a.atom_number(i, step) if self.a.in_registers else i
+        b_atom: Expr = self.b.atom_number(j, step) if self.b.in_registers else j
         product_of = intrinsics.mma(
-            _pointer(c, binary("mul", c_atom, 4), 4, "rw"),
-            _pointer(self.a, binary("mul", a_atom, 4 * packed), 4 * packed, "r"),
-            _pointer(self.b, binary("mul", b_atom, 2 * packed), 2 * packed, "r"),
-            (16, 8, self.atom_k),
+            _pointer(c, binary("mul", self.c.atom_number(i, j), atom.c), atom.c, "rw"),
+            _pointer(self.a_registers, binary("mul", a_atom, atom.a), atom.a, "r"),
+            _pointer(self.b_registers, binary("mul", b_atom, atom.b), atom.b, "r"),
+            atom.shape,
             op.a.dtype,
             op.b.dtype,
             c.dtype,
@@ -153,111 +264,105 @@ class _Emitter:
         return _loop(i, self.rows, _loop(j, self.columns, product_of, "unroll"), "unroll")
 
     def _load_a(self, step: Var) -> Stmt | None:
-        op = self.op
-        if op.a.buffer.scope == "fragment":
+        """The atoms of one step, below each other."""
+        if self.a.in_registers:
             return None
-        i = Var("load_m")
-        start = binary("mul", i, 4 * self.packed)
-        row = binary("add", self.row, binary("mul", i, 16))
-        depth = binary("mul", step, self.atom_k)
-        if self._by_ldmatrix(op.a):
-            # Matrices of 8 x 8: rows 0 and 8 of columns 0, then of columns 8; a lane names one row of one of them.
-            low, high = _mod(self.lane, 16), binary("mul", _div(self.lane, 16), 8)
-            if op.transpose_a:
-                low = binary("add", _mod(self.lane, 8), binary("mul", _div(self.lane, 16), 8))
-                high = binary("mul", _mod(_div(self.lane, 8), 2), 8)
-                at = (binary("add", depth, low), binary("add", row, high))
-            else:
-                at = (binary("add", row, low), binary("add", depth, high))
-            source = AccessPtr(op.a.buffer, _matrix(op.a, *at), const(8, INT32), "r", span=op.span)
-            load = intrinsics.ldmatrix(_pointer(self.a, start, 8, "w"), source, 4, op.transpose_a, span=op.span)
+        atom, i, depth = self.atom, Var("load_m"), binary("mul", step, self.atom.k)
+        row = binary("add", self.row, binary("mul", i, atom.m))
+        if self._by_ldmatrix(self.a):
+            count = atom.row_parts * atom.depth_parts
+            # Lanes whose matrix is not asked for must name places inside the tile all the same.
+            matrix = _mod(_div(self.lane, 8), count)
+            at = self._row_of_matrix(self.a, row, depth, _mod(matrix, atom.row_parts), _div(matrix, atom.row_parts))
+            load = self._ldmatrix(self.a, self.a_registers, binary("mul", i, atom.a), at, count)
             return _loop(i, self.rows, load, "unroll")
         q, e = Var("register"), Var("element")
-        row = binary("add", row, binary("add", _div(self.lane, 4), binary("mul", _mod(q, 2), 8)))
-        k = self._k_of(depth, binary("floordiv", q, 2), e)
-        value = op.a.load(_tile(op.a, k, row) if op.transpose_a else _tile(op.a, row, k))
-        slot = binary("add", start, binary("add", binary("mul", q, self.packed), e))
-        store = BufferStore(self.a, value, (slot,), span=op.span)
-        inner = _loop(q, 4, _loop(e, self.packed, store, "unroll"), "unroll")
-        return _loop(i, self.rows, inner, "unroll")
+        row = binary("add", row, binary("add", _div(self.lane, 4), binary("mul", _mod(q, atom.row_parts), 8)))
+        k = self._k_of(depth, _div(q, atom.row_parts), e)
+        return self._by_elements(self.a, self.a_registers, i, self.rows, atom.a, row, k, q, e)
 
     def _load_b(self, step: Var) -> Stmt | None:
-        op = self.op
-        if op.b.buffer.scope == "fragment":
+        """The atoms of one step, side by side."""
+        if self.b.in_registers:
             return None
-        j = Var("load_n")
-        depth = binary("mul", step, self.atom_k)
-        if self._by_ldmatrix(op.b):
-            # Two atoms an instruction where there are two: lanes 16 to 31 name the rows of the second.
-            pair = 2 if self.columns % 2 == 0 else 1
-            start = binary("mul", j, 4 * pair)
-            column = binary("add", self.column, binary("mul", j, 8 * pair))
-            second = binary("mul", _div(self.lane, 16), 8) if pair == 2 else const(0, INT32)
-            half = binary("mul", _mod(_div(self.lane, 8), 2), 8)
-            if op.transpose_b:
-                at = (
-                    binary("add", binary("add", column, second), _mod(self.lane, 8)),
-                    binary("add", depth, half),
-                )
-            else:
-                at = (
-                    binary("add", depth, binary("add", half, _mod(self.lane, 8))),
-                    binary("add", column, second),
-                )
-            source = AccessPtr(op.b.buffer, _matrix(op.b, *at), const(8, INT32), "r", span=op.span)
-            target = _pointer(self.b, start, 4 * pair, "w")
-            load = intrinsics.ldmatrix(target, source, 2 * pair, not op.transpose_b, span=op.span)
-            return _loop(j, self.columns // pair, load, "unroll")
-        start = binary("mul", j, 2 * self.packed)
+        atom, j, depth = self.atom, Var("load_n"), binary("mul", step, self.atom.k)
+        if self._by_ldmatrix(self.b):
+            # As many atoms an instruction as make four matrices.
+            together = next(n for n in (4, 2, 1) if n * atom.depth_parts <= 4 and self.columns % n == 0)
+            column = binary("add", self.column, binary("mul", j, 8 * together))
+            matrix = _mod(_div(self.lane, 8), together * atom.depth_parts)
+            at = self._row_of_matrix(
+                self.b, column, depth, _div(matrix, atom.depth_parts), _mod(matrix, atom.depth_parts)
+            )
+            start = binary("mul", j, atom.b * together)
+            load = self._ldmatrix(self.b, self.b_registers, start, at, together * atom.depth_parts)
+            return _loop(j, self.columns // together, load, "unroll")
         q, e = Var("register"), Var("element")
         column = binary("add", binary("add", self.column, binary("mul", j, 8)), _div(self.lane, 4))
         k = self._k_of(depth, q, e)
-        value = op.b.load(_tile(op.b, column, k) if op.transpose_b else _tile(op.b, k, column))
-        slot = binary("add", start, binary("add", binary("mul", q, self.packed), e))
-        store = BufferStore(self.b, value, (slot,), span=op.span)
-        inner = _loop(q, 2, _loop(e, self.packed, store, "unroll"), "unroll")
-        return _loop(j, self.columns, inner, "unroll")
+        return self._by_elements(self.b, self.b_registers, j, self.columns, atom.b, column, k, q, e)
 
-    def _k_of(self, depth: Expr, half: Expr, element: Expr) -> Expr:
-        """K of an element: four lanes hold neighbours, a register later half the atom further on."""
-        place = binary("mul", _mod(self.lane, 4), self.packed)
-        inside = binary("add", binary("add", place, binary("mul", half, 4 * self.packed)), element)
+    def _row_of_matrix(
+        self, of: _Matrix, outer: Expr, depth: Expr, outer_part: Expr, depth_part: Expr
+    ) -> tuple[Expr, Expr]:
+        """(row or column, K) of the 16 bytes that a lane names: row `lane % 8` of a matrix, which lies `outer_part`
+        times 8 and `depth_part` registers further."""
+        along_depth = of.flipped == (of.role == "b")
+        outer = binary("add", outer, binary("mul", outer_part, 8))
+        depth = binary("add", depth, binary("mul", depth_part, 4 * self.atom.packed))
+        line = _mod(self.lane, 8)
+        return (binary("add", outer, line), depth) if along_depth else (outer, binary("add", depth, line))
+
+    def _ldmatrix(self, of: _Matrix, registers: Buffer, start: Expr, at: tuple[Expr, Expr], count: int) -> Stmt:
+        region, unit = of.region, 128 // of.region.dtype.bits
+        source = AccessPtr(region.buffer, region.indices(_tile(of, *at)), const(unit, INT32), "r", span=self.op.span)
+        target = _pointer(registers, start, count * self.atom.packed, "w")
+        across = of.flipped != (of.role == "b")
+        return intrinsics.ldmatrix(target, source, count, across, span=self.op.span)
+
+    def _by_elements(
+        self,
+        of: _Matrix,
+        registers: Buffer,
+        var: Var,
+        count: int,
+        elements: int,
+        outer: Expr,
+        depth: Expr,
+        register: Var,
+        element: Var,
+    ) -> Stmt:
+        """Each lane loads its elements one by one."""
+        packed = self.atom.packed
+        value = of.region.load(_tile(of, outer, depth))
+        inside = binary("add", binary("mul", register, packed), element)
+        slot = binary("add", binary("mul", var, elements), inside)
+        store = BufferStore(registers, value, (slot,), span=self.op.span)
+        inner = _loop(register, elements // packed, _loop(element, packed, store, "unroll"), "unroll")
+        return _loop(var, count, inner, "unroll")
+
+    def _k_of(self, depth: Expr, part: Expr, element: Expr) -> Expr:
+        """K of an element: four lanes hold neighbours, a register later so many further."""
+        packed = self.atom.packed
+        place = binary("mul", _mod(self.lane, 4), packed)
+        inside = binary("add", binary("add", place, binary("mul", part, 4 * packed)), element)
         return binary("add", depth, inside)
 
-    def _by_ldmatrix(self, region: BufferRegion) -> bool:
-        """Whether rows of eight 16-bit elements lie together, on 16 bytes."""
-        layout = self.context.layouts.get(region.buffer)
-        if region.dtype.bits != 16 or not isinstance(layout, Layout) or layout.vector_width(-1) % 8:
-            return False
-        if layout.image[-1] % 8:
-            return False
-        return all(self.context.facts.divides(8, low) for low in region.mins[-1:])
+    def _by_ldmatrix(self, matrix: _Matrix) -> bool:
+        return matrix.in_row_of_16_bytes(self.context.layouts.get(matrix.region.buffer), self.context.facts)
 
 
-def _atom_k(op: Gemm, facts: Facts) -> int | None:
-    """K of the largest instruction for the op's element types on the target, or None where there is none."""
-    number, wide = architecture(facts.target).number, accumulator_dtype(op.c.dtype)
-    found = [
-        shape[2]
-        for shape, a, b, c, minimum in MMA_SHAPES
-        if shape[:2] == (16, 8)
-        and (a, b, c) == (op.a.dtype.name, op.b.dtype.name, wide.name)
-        and number >= minimum
-        and shape[2] * op.a.dtype.bits == 256
-    ]
-    return max(found, default=None)
+def _matrices(op: Gemm, atom: Atom, split: tuple[int, int]) -> tuple[_Matrix, _Matrix, _Matrix]:
+    """C, A and B."""
+    return (
+        _Matrix(op.c, "c", atom, split),
+        _Matrix(op.a, "a", atom, split, op.transpose_a),
+        _Matrix(op.b, "b", atom, split, op.transpose_b),
+    )
 
 
-def _split(op: Gemm, facts: Facts) -> tuple[int, int] | None:
-    return warp_partition(op.m, op.n, (facts.threads or 0) // WARP, op.policy) if facts.threads else None
-
-
-def _fragment_a(op: Gemm, split: tuple[int, int]) -> Fragment:
-    return operand_a(op.m, op.k, split, elements_a_register(op.a.dtype.bits), op.transpose_a)
-
-
-def _fragment_b(op: Gemm, split: tuple[int, int]) -> Fragment:
-    return operand_b(op.k, op.n, split, elements_a_register(op.b.dtype.bits), op.transpose_b)
+def _split(op: Gemm, facts: Facts, atom: Atom) -> tuple[int, int] | None:
+    return warp_partition(op.m, op.n, (facts.threads or 0) // WARP, op.policy, atom.m) if facts.threads else None
 
 
 def _ranked(region: BufferRegion, fragment: Fragment) -> Fragment:
@@ -275,23 +380,16 @@ def _ranked(region: BufferRegion, fragment: Fragment) -> Fragment:
     )
 
 
-def _whole(region: BufferRegion) -> bool:
-    return all(isinstance(low, IntImm) and low.value == 0 for low in region.mins) and (
-        region.static_extents() == region.buffer.static_shape()
-    )
-
-
 def _register_view(buffer: Buffer, fragment: Any) -> Buffer:
     """A tile as the registers that a thread holds of it."""
     return Buffer(f"{buffer.name}_registers", (as_expr(fragment.regs),), buffer.dtype, "local", data=buffer)
 
 
-def _tile(region: BufferRegion, row: Expr, column: Expr) -> tuple[Expr, ...]:
-    return (*[const(0, INT32)] * (len(region.tile_extents()) - 2), row, column)
-
-
-def _matrix(region: BufferRegion, row: Expr, column: Expr) -> tuple[Expr, ...]:
-    return region.indices(_tile(region, row, column))
+def _tile(of: _Matrix, outer: Expr, depth: Expr) -> tuple[Expr, ...]:
+    """Indices in the tile of what lies at a row of A or column of B, and K."""
+    across = of.flipped != (of.role == "b")
+    front = [const(0, INT32)] * (len(of.region.tile_extents()) - 2)
+    return (*front, depth, outer) if across else (*front, outer, depth)
 
 
 def _pointer(buffer: Buffer, start: Expr, count: int, mode: str) -> AccessPtr:
@@ -302,9 +400,17 @@ def _loop(var: Var, count: int, body: Stmt, kind: str) -> Stmt:
     return For(var, const(0, INT32), const(count, INT32), kind, body, span=body.span)
 
 
+def _quotient(low: Expr, unit: int) -> Expr:
+    return const(low.value // unit, INT32) if isinstance(low, IntImm) else binary("floordiv", low, unit)
+
+
 def _mod(value: Expr, count: int) -> Expr:
     return binary("floormod", value, count)
 
 
 def _div(value: Expr, count: int) -> Expr:
     return binary("floordiv", value, count)
+
+
+def _is_zero(expr: Any) -> bool:
+    return isinstance(expr, IntImm) and expr.value == 0

@@ -1,7 +1,7 @@
 """Fragments: those of mma.sync (PTX ISA, "Warp-level Matrix Fragment for mma"), and those for loops and copies.
 
-An mma atom is 16 × 8 in the product. In all of them lane = 4 · group + place: group is the row (of A and of the
-product) or the column (of B) modulo 8.
+An mma atom is `height` × 8 in the product (16, fp64: 8), over `parts` registers along K. In all of them lane = 4 ·
+group + place: group is the row (of A and of the product) or the column (of B) modulo 8.
 """
 
 from __future__ import annotations
@@ -21,51 +21,62 @@ __all__ = ["coalesced", "operand_a", "operand_b", "product", "reduced", "replica
 
 
 @lru_cache(maxsize=256)
-def product(m: int, n: int, split: tuple[int, int]) -> Fragment:
+def product(m: int, n: int, split: tuple[int, int], height: int = ATOM_M) -> Fragment:
     """The accumulator of a gemm: each warp owns a block of rows and columns, atoms row by row."""
     rows, columns = m // split[0], n // split[1]
-    atoms = columns // ATOM_N
+    atoms, halves = columns // ATOM_N, height // 8
 
     def forward(i: Any, j: Any, _: Any) -> tuple[Any, Any]:
         warp = i // rows + j // columns * split[0]
         lane = i % 8 * 4 + j % 8 // 2
-        atom = i % rows // ATOM_M * atoms + j % columns // ATOM_N
-        return warp * WARP + lane, atom * 4 + i // 8 % 2 * 2 + j % 2
+        atom = i % rows // height * atoms + j % columns // ATOM_N
+        return warp * WARP + lane, (atom * halves + i // 8 % halves) * 2 + j % 2
 
-    return Fragment((m, n), split[0] * split[1] * WARP, (rows // ATOM_M) * atoms * 4, 1, forward)
+    return Fragment((m, n), split[0] * split[1] * WARP, (rows // height) * atoms * halves * 2, 1, forward)
 
 
 @lru_cache(maxsize=256)
-def operand_a(m: int, k: int, split: tuple[int, int], packed: int, transposed: bool = False) -> Fragment:
+def operand_a(
+    m: int,
+    k: int,
+    split: tuple[int, int],
+    packed: int,
+    transposed: bool = False,
+    height: int = ATOM_M,
+    parts: int = 2,
+) -> Fragment:
     """A in registers, `packed` elements a register; the warps of one row of the split hold the same.
 
     With one warp along N it is the product's fragment, so that a product can be the next gemm's A.
     """
-    rows, depth = m // split[0], 8 * packed
-    regs = rows // ATOM_M * (k // depth) * 4 * packed
+    rows, depth, halves = m // split[0], 4 * packed * parts, height // 8
+    regs = rows // height * (k // depth) * halves * parts * packed
 
     def forward(*given: Any) -> tuple[Any, Any]:
         i, c = (given[1], given[0]) if transposed else given[:2]
         warp = i // rows + given[2] * split[0]
         lane = i % 8 * 4 + c % (4 * packed) // packed
-        atom = i % rows // ATOM_M * (k // depth) + c // depth
-        return warp * WARP + lane, (atom * 4 + i // 8 % 2 + c % depth // (4 * packed) * 2) * packed + c % packed
+        atom = i % rows // height * (k // depth) + c // depth
+        register = (atom * parts + c % depth // (4 * packed)) * halves + i // 8 % halves
+        return warp * WARP + lane, register * packed + c % packed
 
     return Fragment((k, m) if transposed else (m, k), split[0] * split[1] * WARP, regs, split[1], forward)
 
 
 @lru_cache(maxsize=256)
-def operand_b(k: int, n: int, split: tuple[int, int], packed: int, transposed: bool = False) -> Fragment:
+def operand_b(
+    k: int, n: int, split: tuple[int, int], packed: int, transposed: bool = False, parts: int = 2
+) -> Fragment:
     """B in registers, `packed` elements a register; the warps of one column of the split hold the same."""
-    columns, depth = n // split[1], 8 * packed
-    regs = columns // ATOM_N * (k // depth) * 2 * packed
+    columns, depth = n // split[1], 4 * packed * parts
+    regs = columns // ATOM_N * (k // depth) * parts * packed
 
     def forward(*given: Any) -> tuple[Any, Any]:
         c, j = (given[1], given[0]) if transposed else given[:2]
         warp = given[2] + j // columns * split[0]
         lane = j % 8 * 4 + c % (4 * packed) // packed
         atom = j % columns // ATOM_N * (k // depth) + c // depth
-        return warp * WARP + lane, (atom * 2 + c % depth // (4 * packed)) * packed + c % packed
+        return warp * WARP + lane, (atom * parts + c % depth // (4 * packed)) * packed + c % packed
 
     return Fragment((n, k) if transposed else (k, n), split[0] * split[1] * WARP, regs, split[0], forward)
 

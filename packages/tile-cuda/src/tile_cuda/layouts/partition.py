@@ -10,7 +10,7 @@ WARP = 32
 ATOM_M, ATOM_N = 16, 8
 
 
-def warp_partition(m: int, n: int, warps: int, policy: str) -> tuple[int, int] | None:
+def warp_partition(m: int, n: int, warps: int, policy: str, rows_an_atom: int = ATOM_M) -> tuple[int, int] | None:
     """(warps along M, warps along N) for a product of m × n, or None where no split gives whole instructions.
 
     Square takes the split whose atoms a warp are nearest to the product's shape, the fewest warps along M on a tie;
@@ -19,7 +19,7 @@ def warp_partition(m: int, n: int, warps: int, policy: str) -> tuple[int, int] |
     splits = [
         (rows, warps // rows)
         for rows in range(1, warps + 1)
-        if warps % rows == 0 and m % (ATOM_M * rows) == 0 and n % (ATOM_N * (warps // rows)) == 0
+        if warps % rows == 0 and m % (rows_an_atom * rows) == 0 and n % (ATOM_N * (warps // rows)) == 0
     ]
     if not splits:
         return None
@@ -28,9 +28,9 @@ def warp_partition(m: int, n: int, warps: int, policy: str) -> tuple[int, int] |
     if policy == "FullCol":
         return splits[0]
     wanted = Fraction(m, n)
-    return min(splits, key=lambda s: abs(Fraction(m * ATOM_N * s[1], ATOM_M * s[0] * n) - wanted))
+    return min(splits, key=lambda s: abs(Fraction(m * ATOM_N * s[1], rows_an_atom * s[0] * n) - wanted))
 
 
 def elements_a_register(bits: int) -> int:
-    """Elements of `bits` in one 32-bit register of a matrix instruction."""
-    return 32 // bits
+    """Elements of `bits` in one register of a matrix instruction: 32 bits, 64 for fp64."""
+    return max(1, 32 // bits)

@@ -1,0 +1,80 @@
+"""Atoms: the matrix instructions (mma.sync) that a gemm can be made of, and how each spreads its operands over a warp.
+
+PTX ISA, "Matrix Fragments for mma": in all of them lane = 4 · group + place. A register of 32 bits (fp64: 64) holds
+`packed` neighbours along K; group is the row of A and of the product, or the column of B, modulo 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tile_core.tileop import Facts, Gemm
+from tile_core.tileop.default_candidates import accumulator_dtype
+
+from ..device.table import MMA_SHAPES
+from ..layouts import elements_a_register
+from ..target import architecture
+
+__all__ = ["Atom", "atoms", "choose_atom"]
+
+
+@dataclass(frozen=True)
+class Atom:
+    """One instruction: m × 8 in the product, over k terms.
+
+    Args:
+        m: rows, 16 or 8.
+        k: terms.
+        packed: elements a register of A and B.
+    """
+
+    m: int
+    k: int
+    packed: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """As the instruction's name has it."""
+        return (self.m, 8, self.k)
+
+    @property
+    def row_parts(self) -> int:
+        """How often a lane's row recurs, 8 rows further down."""
+        return self.m // 8
+
+    @property
+    def depth_parts(self) -> int:
+        """Registers along K."""
+        return self.k // (4 * self.packed)
+
+    @property
+    def a(self) -> int:
+        """Elements of A that a lane holds."""
+        return self.row_parts * self.depth_parts * self.packed
+
+    @property
+    def b(self) -> int:
+        """Elements of B that a lane holds."""
+        return self.depth_parts * self.packed
+
+    @property
+    def c(self) -> int:
+        """Elements of the product that a lane holds."""
+        return 2 * self.row_parts
+
+
+def atoms(op: Gemm, facts: Facts) -> list[Atom]:
+    """The instructions for the op's element types on the target, the longest first."""
+    number = architecture(facts.target).number
+    types = (op.a.dtype.name, op.b.dtype.name, accumulator_dtype(op.c.dtype).name)
+    found = [
+        Atom(shape[0], shape[2], elements_a_register(op.a.dtype.bits))
+        for shape, a, b, c, minimum in MMA_SHAPES
+        if (a, b, c) == types and number >= minimum
+    ]
+    return sorted(found, key=lambda atom: -atom.k)
+
+
+def choose_atom(op: Gemm, facts: Facts) -> Atom | None:
+    """The longest instruction that divides K, or None."""
+    return next((atom for atom in atoms(op, facts) if op.k % atom.k == 0), None)
