@@ -54,9 +54,12 @@ def main() -> int:
     parser.add_argument("wheels", type=Path)
     parser.add_argument("--out", type=Path, default=Path("."), help="where run leaves smoke.json and tests.log")
     parser.add_argument("--tests", nargs="*", default=["packages/tile-cuda/tests"])
+    parser.add_argument("--script", nargs="+", help="a program and its words, run instead of tests and measurements")
     given = parser.parse_args()
     if given.action == "prepare":
         return prepare(given.wheels)
+    if given.script:
+        return subprocess.run([sys.executable, *given.script], cwd=ROOT, env=installed(given.wheels)).returncode
     return run(given.wheels, given.out, given.tests)
 
 
@@ -80,11 +83,7 @@ def prepare(wheels: Path) -> int:
 def run(wheels: Path, out: Path, tests: Sequence[str]) -> int:
     """Installs, tests, measures."""
     out.mkdir(parents=True, exist_ok=True)
-    site = Path(tempfile.mkdtemp(prefix="tile-site-"))
-    options = ["--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target", str(site)]
-    install = [sys.executable, "-m", "pip", "install", "-q", *options]
-    subprocess.run([*install, *map(str, sorted(wheels.glob("*.whl")))], check=True)
-    environment = {**os.environ, "PYTHONPATH": str(site), "TILE_CACHE_DIR": tempfile.mkdtemp(prefix="tile-cache-")}
+    environment = installed(wheels)
     found: dict[str, object] = {"python": sys.version.split()[0]}
     seen = subprocess.run([sys.executable, "-c", _SEE], env=environment, capture_output=True, text=True)
     found["device"] = json.loads(seen.stdout.splitlines()[-1]) if seen.returncode == 0 else seen.stderr[-2000:]
@@ -100,6 +99,15 @@ def run(wheels: Path, out: Path, tests: Sequence[str]) -> int:
     print((out / "tests.log").read_text()[-6000:])
     print(json.dumps(found, indent=1))
     return 0 if tested.returncode == 0 and seen.returncode == 0 and good else 1
+
+
+def installed(wheels: Path) -> dict[str, str]:
+    """The environment of a process that sees the wheels, installed into a folder of their own."""
+    site = Path(tempfile.mkdtemp(prefix="tile-site-"))
+    options = ["--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target", str(site)]
+    install = [sys.executable, "-m", "pip", "install", "-q", *options]
+    subprocess.run([*install, *map(str, sorted(wheels.glob("*.whl")))], check=True)
+    return {**os.environ, "PYTHONPATH": str(site), "TILE_CACHE_DIR": tempfile.mkdtemp(prefix="tile-cache-")}
 
 
 def _constraints() -> list[str]:
