@@ -210,7 +210,7 @@ def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int) -> N
 {c_word}* C = ({c_word}*)c;
 const {word}* A = (const {word}*)a;
 const {word}* B = (const {word}*)b;
-asm volatile("{instruction} {{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}};"
+asm("{instruction} {{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}};"
              : {outputs}
              : {inputs});
 """,

@@ -1349,7 +1349,7 @@ TILE_FN void mma_m16n8k8_f16_f16_f32(float* c, const fp16* a, const fp16* b) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1359,7 +1359,7 @@ TILE_FN void mma_m16n8k8_f16_f16_f16(fp16* c, const fp16* a, const fp16* b) {
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"
+  asm("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"
                : "+r"(C[0]), "+r"(C[1])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1370,7 +1370,7 @@ TILE_FN void mma_m16n8k16_f16_f16_f32(float* c, const fp16* a, const fp16* b) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1382,7 +1382,7 @@ TILE_FN void mma_m16n8k16_f16_f16_f16(fp16* c, const fp16* a, const fp16* b) {
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
                : "+r"(C[0]), "+r"(C[1])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1394,7 +1394,7 @@ TILE_FN void mma_m16n8k8_bf16_bf16_f32(float* c, const bf16* a, const bf16* b) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1406,7 +1406,7 @@ TILE_FN void mma_m16n8k16_bf16_bf16_f32(float* c, const bf16* a, const bf16* b) 
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1418,7 +1418,7 @@ TILE_FN void mma_m16n8k4_tf32_tf32_f32(float* c, const float* a, const float* b)
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1430,7 +1430,7 @@ TILE_FN void mma_m16n8k8_tf32_tf32_f32(float* c, const float* a, const float* b)
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1442,7 +1442,7 @@ TILE_FN void mma_m16n8k16_s8_s8_s32(int32_t* c, const int8_t* a, const int8_t* b
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1454,7 +1454,7 @@ TILE_FN void mma_m16n8k16_s8_u8_s32(int32_t* c, const int8_t* a, const uint8_t* 
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1466,7 +1466,7 @@ TILE_FN void mma_m16n8k16_u8_s8_s32(int32_t* c, const uint8_t* a, const int8_t* 
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1478,7 +1478,7 @@ TILE_FN void mma_m16n8k16_u8_u8_s32(int32_t* c, const uint8_t* a, const uint8_t*
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(B[0]));
 }
@@ -1490,7 +1490,7 @@ TILE_FN void mma_m16n8k32_s8_s8_s32(int32_t* c, const int8_t* a, const int8_t* b
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1502,7 +1502,7 @@ TILE_FN void mma_m16n8k32_s8_u8_s32(int32_t* c, const int8_t* a, const uint8_t* 
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1514,7 +1514,7 @@ TILE_FN void mma_m16n8k32_u8_s8_s32(int32_t* c, const uint8_t* a, const int8_t* 
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1526,7 +1526,7 @@ TILE_FN void mma_m16n8k32_u8_u8_s32(int32_t* c, const uint8_t* a, const uint8_t*
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1538,7 +1538,7 @@ TILE_FN void mma_m16n8k32_e4m3_e4m3_f32(float* c, const e4m3* a, const e4m3* b) 
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1550,7 +1550,7 @@ TILE_FN void mma_m16n8k32_e4m3_e5m2_f32(float* c, const e4m3* a, const e5m2* b) 
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1562,7 +1562,7 @@ TILE_FN void mma_m16n8k32_e5m2_e4m3_f32(float* c, const e5m2* a, const e4m3* b) 
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1574,7 +1574,7 @@ TILE_FN void mma_m16n8k32_e5m2_e5m2_f32(float* c, const e5m2* a, const e5m2* b) 
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
                : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]));
 }
@@ -1586,7 +1586,7 @@ TILE_FN void mma_m8n8k4_f64_f64_f64(double* c, const double* a, const double* b)
   double* C = (double*)c;
   const double* A = (const double*)a;
   const double* B = (const double*)b;
-  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+  asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                : "+d"(C[0]), "+d"(C[1])
                : "d"(A[0]), "d"(B[0]));
 }
