@@ -38,7 +38,13 @@ def main(arguments: list[str]) -> int:
 def pages() -> dict[str, str]:
     """File name → text."""
     import_everything()
-    return {"errors.md": errors(), "options.md": options(), "settings.md": settings(), "intrinsics.md": intrinsics()}
+    return {
+        "errors.md": errors(),
+        "options.md": options(),
+        "settings.md": settings(),
+        "intrinsics.md": intrinsics(),
+        "casts.md": casts(),
+    }
 
 
 def import_everything() -> None:
@@ -66,6 +72,77 @@ def errors() -> str:
     ]
     lines += [f"| `{code}` | {meaning} |" for code, meaning in sorted(CODES.items())]
     return "\n".join(lines) + "\n"
+
+
+def casts() -> str:
+    """Every float format, and what each kind of conversion does."""
+    from tile_core.casts import FORMATS, ROUNDINGS, cast_rule, number_types
+
+    specials = {
+        "ieee": "infinities, NaN",
+        "fn": "NaN (all ones)",
+        "fnuz": "NaN (the place of -0)",
+        "finite": "none",
+        "scale": "NaN (all ones); no sign, no zero",
+    }
+    lines = [
+        "# Conversions between element types",
+        NOTE,
+        "",
+        "`T.cast(value, dtype)`, calling a type, and every implicit conversion take the exact value and round it once.",
+        "The interpreter, the CPU and CUDA give the same bits; only which NaN comes out (sign, payload) is left open.",
+        "",
+        "## Float formats",
+        "",
+        "| type | bits | exponent, mantissa, bias | largest | smallest normal | smallest | what is no number |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, form in FORMATS.items():
+        least = form.value(0) if not form.signed else form.value(1)
+        normal = 2.0**form.least_exponent
+        lines.append(
+            f"| `{name}` | {form.bits} | {form.exponent}, {form.mantissa}, {form.bias} | {form.largest_value:.6g} | "
+            f"{normal:.6g} | {least:.6g} | {specials[form.specials]} |"
+        )
+    lines += ["", "## Rounding modes", "", "| `round=` | rounds |", "|---|---|"]
+    lines += [f"| `{key}` | {text} |" for key, text in ROUNDINGS.items()]
+    lines += [
+        "",
+        "## Rules",
+        "",
+        "The first mode is the default. `sat` matters where it says so.",
+        "",
+        "| to | from | modes | outside the range | NaN |",
+        "|---|---|---|---|---|",
+    ]
+    outside = {
+        "wraps": "wraps: the low bits are kept",
+        "clamps": "the nearest value of the type",
+        "infinity": "infinity (the largest value, where rounding goes towards zero)",
+        "saturates": "`sat=True`: the largest value; `sat=False`: infinity, else NaN, else the largest value",
+        "truth": "true unless zero",
+    }
+    nan = {"none": "—", "nan": "NaN", "0": "0", "largest": "the largest value", "true": "true"}
+    rows: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for source in number_types():
+        for target in number_types():
+            if source is target:
+                continue
+            rule = cast_rule(source, target)
+            key = (", ".join(rule.roundings) or "exact", outside[rule.outside], nan[rule.nan])
+            rows.setdefault(key, {}).setdefault(str(source), []).append(str(target))
+    for (modes, beyond, none), pairs in rows.items():
+        to = sorted({t for targets in pairs.values() for t in targets}, key=[str(t) for t in number_types()].index)
+        lines.append(f"| {_names(to)} | {_names(list(pairs))} | {modes} | {beyond} | {none} |")
+    lines += [
+        "",
+        "`float8_e8m0fnu` has no zero and no sign: zero and what is negative become its smallest value (`sat=True`) or NaN.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def options() -> str:

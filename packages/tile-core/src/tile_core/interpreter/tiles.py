@@ -23,10 +23,13 @@ def run_tile_op(machine: Machine, op: TileOp) -> None:
     """Performs `op` once for the block."""
     boxes = {name: _Box(machine, region) for name, _, region in op.operands()}
     arrays: dict[str, Any] = {}
+    # A copy within one type moves bits: a NaN stays the one it is.
+    moves = type(op) is Copy and op.src.dtype is op.dst.dtype
     for name, role, region in op.operands():
         box = boxes[name]
         if role == "out":
-            arrays[name] = np.zeros(box.tile_shape, dtype=wide(0, region.dtype).dtype)
+            held = numpy_type(region.dtype) if moves else wide(0, region.dtype).dtype
+            arrays[name] = np.zeros(box.tile_shape, dtype=held)
             continue
         values, written = box.read()
         if written is not None:
@@ -34,7 +37,7 @@ def run_tile_op(machine: Machine, op: TileOp) -> None:
                 _require_copied(machine, op, boxes["dst"], written)
             elif not written.all():
                 raise _unwritten(op, region)
-        arrays[name] = wide(values, region.dtype)
+        arrays[name] = values if moves else wide(values, region.dtype)
     results = op.reference(arrays, machine.number)
     for name, role, region in op.operands():
         if role != "in":

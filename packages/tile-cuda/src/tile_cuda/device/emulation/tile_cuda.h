@@ -618,7 +618,7 @@ struct nibble_lanes {
 };
 #define TILE_NIBBLE_VECTOR(T)                                   \
   template <int N>                                              \
-  struct alignas(N >= 8 ? 4 : N / 2) vec<T, N> {                \
+  struct alignas(N % 8 == 0 ? 4 : N % 4 == 0 ? 2 : 1) vec<T, N> {                \
     nibble_lanes<T, N> v;                                       \
     TILE_MEMBER T operator[](int i) const { return v[i]; }      \
   };
@@ -833,23 +833,23 @@ TILE_FN vec<To, N> convert(vec<From, N> x) {
     }
   } else {
     TILE_UNROLL
-    for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x.v[i]);
+    for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x[i]);
   }
   return r;
 }
 // Lane by lane with a rounding mode, saturation or not, and random bits.
 template <class To, rounding R, bool Saturate, class From, int N>
 TILE_FN auto convert_by(vec<From, N> x) {
-  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  vec<decltype(convert_by<To, R, Saturate>(From(x[0]))), N> r;
   TILE_UNROLL
-  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i]);
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(From(x[i]));
   return r;
 }
 template <class To, rounding R, bool Saturate, class From, int N>
 TILE_FN auto convert_by(vec<From, N> x, vec<uint32_t, N> random) {
-  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  vec<decltype(convert_by<To, R, Saturate>(From(x[0]))), N> r;
   TILE_UNROLL
-  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i], random.v[i]);
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(From(x[i]), random.v[i]);
   return r;
 }
 template <class To, class From>
@@ -873,7 +873,11 @@ TILE_FN vec<T, A + B> join(vec<T, A> a, vec<T, B> b) {
 }
 template <int... Index, class T, int N>
 TILE_FN vec<T, sizeof...(Index)> shuffle(vec<T, N> x) {
-  return vec<T, sizeof...(Index)>{x.v[Index]...};
+  constexpr int from[] = {Index...};
+  vec<T, sizeof...(Index)> r;
+  TILE_UNROLL
+  for (int i = 0; i < int(sizeof...(Index)); ++i) r.v[i] = x.v[from[i]];
+  return r;
 }
 
 }  // namespace tile

@@ -234,23 +234,23 @@ TILE_FN vec<To, N> convert(vec<From, N> x) {
     }
   } else {
     TILE_UNROLL
-    for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x.v[i]);
+    for (int i = 0; i < N; ++i) r.v[i] = convert<To>(x[i]);
   }
   return r;
 }
 // Lane by lane with a rounding mode, saturation or not, and random bits.
 template <class To, rounding R, bool Saturate, class From, int N>
 TILE_FN auto convert_by(vec<From, N> x) {
-  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  vec<decltype(convert_by<To, R, Saturate>(From(x[0]))), N> r;
   TILE_UNROLL
-  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i]);
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(From(x[i]));
   return r;
 }
 template <class To, rounding R, bool Saturate, class From, int N>
 TILE_FN auto convert_by(vec<From, N> x, vec<uint32_t, N> random) {
-  vec<decltype(convert_by<To, R, Saturate>(x.v[0])), N> r;
+  vec<decltype(convert_by<To, R, Saturate>(From(x[0]))), N> r;
   TILE_UNROLL
-  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(x.v[i], random.v[i]);
+  for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(From(x[i]), random.v[i]);
   return r;
 }
 template <class To, class From>
