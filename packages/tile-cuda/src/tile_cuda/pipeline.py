@@ -33,7 +33,7 @@ from tile_core.transform.thread_sync import Meetings, ThreadSync
 from .device import intrinsics
 from .device.table import CP_ASYNC_QUEUE
 from .target import architecture
-from .transform import BindThreads, ChooseVectors, LowerParallelNests, ThreadPlacement
+from .transform import BindThreads, ChooseVectors, LowerParallelNests, OrderBlocks, ThreadPlacement
 
 __all__ = ["pipeline"]
 
@@ -72,6 +72,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             Simplify,
             PlanSharedMemory(lambda target: architecture(target).block_shared_bytes),
             ThreadSync(_meetings()),
+            OrderBlocks,
             # Host and device: SPLIT, PACKED
             SplitHostDevice,
             MakePackedAPI("cuda"),

@@ -3,12 +3,14 @@
 from .bind_threads import BindThreads, thread_index
 from .choose_vectors import ChooseVectors
 from .lower_parallel_nests import LowerParallelNests
+from .order_blocks import OrderBlocks
 from .thread_placement import ThreadPlacement, nest_constraints
 
 __all__ = [
     "BindThreads",
     "ChooseVectors",
     "LowerParallelNests",
+    "OrderBlocks",
     "ThreadPlacement",
     "nest_constraints",
     "thread_index",
