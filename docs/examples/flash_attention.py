@@ -100,24 +100,28 @@ def reference(causal):
     return run
 
 
-def cases():
+def cases(small=False):
     """(label, kernel, reference, inputs, length of the sums) of what the demo shows."""
     import torch
 
-    for batch, heads, kv_heads, query_len, key_len, dim, causal in (
+    shapes = [
         (1, 8, 8, 1024, 1024, 64, False),
         (1, 8, 8, 1024, 1024, 64, True),
         (2, 8, 2, 500, 777, 64, False),
         (1, 8, 4, 333, 333, 128, True),
-    ):
-        q = torch.randn(batch, heads, query_len, dim)
-        k, v = torch.randn(batch, kv_heads, key_len, dim), torch.randn(batch, kv_heads, key_len, dim)
+    ]
+    if small:
+        shapes = [(1, 2, 1, 70, 70, 32, True), (1, 1, 1, 40, 90, 32, False)]
+    dtype = "float16" if small or torch.get_default_device().type == "cuda" else "float32"
+    for batch, heads, kv_heads, query_len, key_len, dim, causal in shapes:
+        q = torch.randn(batch, heads, query_len, dim, dtype=getattr(torch, dtype))
+        k, v = (torch.randn(batch, kv_heads, key_len, dim, dtype=q.dtype) for _ in range(2))
         label = f"B{batch} H{heads}/{kv_heads} {query_len}×{key_len} D{dim}{' causal' if causal else ''}"
-        kernel = attention(batch, heads, kv_heads, query_len, key_len, dim, causal)
+        kernel = attention(batch, heads, kv_heads, query_len, key_len, dim, causal, dtype=dtype)
         yield label, kernel, reference(causal), (q, k, v), key_len
 
 
 if __name__ == "__main__":
     from _run import run
 
-    run("flash attention", cases())
+    run("flash attention", cases)

@@ -32,16 +32,17 @@ def reference(a, b):
     return a @ b
 
 
-def cases():
-    """(label, kernel, reference, inputs, length of the sums) of what the demo shows."""
+def cases(small=False):
+    """(label, kernel, reference, inputs, length of the sums) of what the demo shows: fp16 on a GPU, else fp32."""
     import torch
 
-    for m, n, k in ((1000, 1111, 777), (1024, 1024, 1024), (2048, 2048, 2048)):
-        a, b = torch.randn(m, k), torch.randn(k, n)
-        yield f"{m}×{n}×{k}", matmul(m, n, k), reference, (a, b), k
+    dtype = "float16" if small or torch.get_default_device().type == "cuda" else "float32"
+    for m, n, k in [(130, 70, 40)] if small else [(1000, 1111, 777), (1024, 1024, 1024), (2048, 2048, 2048)]:
+        a, b = (torch.randn(shape, dtype=getattr(torch, dtype)) for shape in ((m, k), (k, n)))
+        yield f"{m}×{n}×{k} {dtype}", matmul(m, n, k, dtype=dtype), reference, (a, b), k
 
 
 if __name__ == "__main__":
     from _run import run
 
-    run("gemm", cases())
+    run("gemm", cases)

@@ -1,18 +1,24 @@
-"""The examples compute what torch computes, on sizes that the demo does not show, and their kernels mean that before
-they are compiled."""
+"""The examples compute what torch computes, on sizes that the demo does not show: on the CPU, and as CUDA in the
+emulator; their CUDA compiles to machine code. Some kernels are interpreted as well."""
 
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import tile_runtime.jit
 from tile_core.interpreter import interpret
+from tile_core.settings import settings
 from tile_core.testing.compare import assert_close
 
 HERE = Path(__file__).parent
+EXAMPLES = sorted(path.stem for path in HERE.glob("*.py") if "\ndef cases(small" in path.read_text(encoding="utf-8"))
+# Quick enough to be emulated whenever tests run.
+QUICK = {"gemm_splitk", "quantise", "topk", "attention_varlen"}
 
 
 def load(name):
@@ -34,6 +40,56 @@ def check(kernel, reference, inputs, terms):
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+def run_small(name):
+    """Checks the small cases of an example; modules are loaded anew, as they keep the kernels that they compiled."""
+    example, shared = load(name), load("_run")
+    with warnings.catch_warnings():
+        # That a race is not disproved is said once; here there is none.
+        warnings.simplefilter("ignore")
+        for case in example.cases(small=True):
+            shared.check(name, case)
+
+
+def test_there_is_an_example_for_every_kind_of_kernel():
+    assert len(EXAMPLES) >= 20
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_on_the_cpu(name):
+    with settings.scope(default_target="cpu"):
+        run_small(name)
+
+
+@pytest.mark.layer("emulation")
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EXAMPLES])
+def test_an_example_as_cuda(name, monkeypatch, tmp_path):
+    """Emulated, and through the device compiler."""
+    pytest.importorskip("tile_cuda")
+    from tile_cuda.toolchain.nvrtc import compile_device
+
+    arch = getattr(load(name), "ARCH", "sm_80")
+    kernels = []
+    compile_kernel = tile_runtime.jit.compile_kernel
+
+    def recorded(function, options):
+        kernels.append(compile_kernel(function, options))
+        return kernels[-1]
+
+    monkeypatch.setattr(tile_runtime.jit, "compile_kernel", recorded)
+    with settings.scope(default_target=f"cuda -arch={arch}", execution_backend="emulate", cache_dir=tmp_path):
+        run_small(name)
+    assert kernels
+    for kernel in kernels:
+        assert compile_device(kernel.get_kernel_source(), arch).cubin[:4] == b"\x7fELF"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_on_a_gpu(name):
+    with torch.device("cuda"):
+        run_small(name)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (128, 128, 32), (129, 65, 33), (100, 300, 7), (31, 17, 500)])
