@@ -3,11 +3,15 @@ schedule; and each of their synchronisations is there for a reason."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from tile_emulator import SCHEDULES, emulation
 from tile_emulator.mutation import classify_synchronisations
+
+SYNCHRONISATION = Path(__file__).parents[2] / "docs" / "synchronisation.md"
 
 pytestmark = pytest.mark.layer("emulation")
 
@@ -41,6 +45,8 @@ def test_every_synchronisation_is_needed_and_its_absence_shows(pipelined):
     assert [(s.ordinal, s.name) for s in sites if not s.needed] == []
     silent = [s for s in sites if not s.witness]
     assert {s.name for s in silent} <= NO_WITNESS.get(name, set())
+    row = f"| {name} | {len(sites)} / {len(sites)} | {len(sites) - len(silent)} |"
+    assert row in SYNCHRONISATION.read_text(encoding="utf-8"), "run python -m tools.make_pipelining --sync"
 
 
 def test_explain_names_the_lines_that_cause_versions(pipelined):

@@ -244,3 +244,21 @@ def test_broadcast_reads_by_all_conflict_with_a_write_by_one():
     k = Kernel()
     one = If(binary("eq", k.tx, const(0, "int32")), k.put(const(7, "int32")))
     assert k.words(one, k.get(const(7, "int32"))) == "if put meet get"
+
+
+@pytest.mark.parametrize("depth", [2, 3, 5, 7])
+def test_no_depth_makes_a_wait_for_all_behind_the_loop(depth):
+    k, i = Kernel(size=128 * depth), Var("i")
+    version = lambda at: binary("mul", binary("floormod", at, depth), 128)  # noqa: E731
+    mirrored = lambda at: binary("add", version(at), binary("sub", const(127, "int32"), k.tx))  # noqa: E731
+    ahead = [[async_write(k.s, binary("add", k.tx, 128 * n)), commit()] for n in range(depth - 1)]
+    steady = loop(
+        i,
+        20,
+        wait(depth - 2),
+        async_write(k.s, binary("add", version(binary("add", i, depth - 1)), k.tx)),
+        commit(),
+        k.get(mirrored(i)),
+    )
+    found = k.words(*(s for pair in ahead for s in pair), steady, wait(depth - 2), k.get(mirrored(const(20, "int32"))))
+    assert found == "copy commit " * (depth - 1) + "for wait meet copy commit get wait meet get"

@@ -60,8 +60,9 @@ __all__ = ["Meetings", "ThreadSync"]
 
 declare_codes({"E-SYNC-DIVERGENT": "threads would have to meet where not all of them come"})
 
-# A state that still changes after so many rounds of a loop is taken as it is, with all its accesses pending.
-_ROUNDS = 6
+# A state that still changes after so many rounds of a loop more than its waits leave groups unfinished is taken as it
+# is, with all its accesses pending.
+_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,15 @@ class Meetings:
     Args:
         block: all threads of the block.
         partial: (first thread, count, barrier number) → those threads only; None where the target has no such barrier.
-        wait_all: queue → waits for all of the executing thread's asynchronous accesses.
+        wait_all: queue → waits for all of the executing thread's asynchronous accesses that were committed.
+        commit: queue → closes a group of the executing thread's accesses, where a wait knows only whole groups.
         warp: threads of a warp.
     """
 
     block: Callable[[], Stmt]
     partial: Callable[[int, int, int], Stmt] | None = None
     wait_all: Callable[[str], Stmt] | None = None
+    commit: Callable[[str], Stmt] | None = None
     warp: int = 32
 
 
@@ -194,6 +197,8 @@ class _Walk:
                     waited = {conflict[0].queue} - {None} if self.meetings.wait_all else set()
                     pending = [a for a in pending if a.queue and a.queue not in waited]
                     flow.pending = [a for a in flow.pending if a.queue and a.queue not in waited]
+                    if waited and self._uncommitted(conflict[0]):
+                        flow.effects += [CommitGroup(q) for q in waited if q]
                     flow.effects += [*((q, 0) for q in sorted(q for q in waited if q)), Rendezvous("block")]
                     flow.meets = True
             changed |= new is not stmt
@@ -216,7 +221,7 @@ class _Walk:
         body, flow = self.statement(node.body, [])
         carried = self._previous(node, flow.pending)
         settled = not carried
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS + self._most_pending(body)):
             if settled:
                 break
             again, flow = self._with_entry(body, carried)
@@ -229,13 +234,18 @@ class _Walk:
         self.loops.pop()
         if not uniform:
             self.divergent.pop()
-        # The loop may run not at all, so it never surely meets.
-        once = isinstance(node.extent, IntImm) and node.extent.value > 0
+        # The loop may run not at all, so it never surely meets; groups are counted in as many rounds as matter.
+        rounds = min(node.extent.value, self._most_pending(body) + 1) if isinstance(node.extent, IntImm) else 0
         # Behind a meeting in the body, only the first iteration's accesses can be reached from the entry.
         exposed = [a.moved({node.var: node.min}) for a in flow.exposed] if flow.meets else flow.exposed
         pending = self._at_exit(node, flow) if flow.meets and settled else flow.pending
-        result = _Flow(exposed, pending, flow.meets and once, flow.effects if once else [])
+        result = _Flow(exposed, pending, flow.meets and rounds > 0, flow.effects * rounds)
         return (node if body is node.body else node.with_(body=body)), result
+
+    def _most_pending(self, body: Stmt) -> int:
+        """The most groups that a wait in a loop's body leaves unfinished: an access is followed so many rounds."""
+        steps = [step for node in walk(body) if isinstance(node, Evaluate) for step in shared_steps(node)]
+        return max([step[1] for step in steps if isinstance(step, tuple) and step[1] <= 16], default=0)
 
     def _with_entry(self, body: Stmt, carried: list[SharedAccess]) -> tuple[Stmt, _Flow]:
         """The body walked again with accesses of the previous iteration pending."""
@@ -311,9 +321,15 @@ class _Walk:
         if self.divergent:
             return self._partial(conflict)
         queue = conflict[0].queue
-        if queue is not None and self.meetings.wait_all is not None:
-            return [self.meetings.wait_all(queue), self.meetings.block()]
-        return [self.meetings.block()]
+        if queue is None or self.meetings.wait_all is None:
+            return [self.meetings.block()]
+        first = [self.meetings.commit(queue)] if self._uncommitted(conflict[0]) and self.meetings.commit else []
+        return [*first, self.meetings.wait_all(queue), self.meetings.block()]
+
+    @staticmethod
+    def _uncommitted(access: SharedAccess) -> bool:
+        """Whether a wait would pass an asynchronous access by: it belongs to no group yet."""
+        return access.queue is not None and access.age is None
 
     def _partial(self, conflict: tuple[SharedAccess, SharedAccess]) -> list[Stmt]:
         interval = self.judge.threads_where(self.divergent)
