@@ -61,6 +61,8 @@ class Profiler:
         quantiles: Sequence[float] | None = None,
         return_mode: ReturnMode = "mean",
         dynamic_symbolic_constraints: Mapping[str, int] | None = None,
+        device: Any = None,
+        early_stop_baseline: float | None = None,
     ) -> float | list[float]:
         """Milliseconds a call of `func` (default: the kernel) on `input_tensors` or generated ones; see `do_bench`."""
         called = self.kernel if func is None else func
@@ -74,6 +76,8 @@ class Profiler:
             quantiles=quantiles,
             return_mode=return_mode,
             backend=backend if backend != "auto" or str(self.device).startswith("cuda") else "wall",
+            device=device,
+            early_stop_baseline=early_stop_baseline,
         )
 
     def assert_allclose(
