@@ -115,6 +115,7 @@ def double(A, factor: int = 2):
 """
 
 
+@pytest.mark.slow
 def test_the_command_profiles_a_file(tmp_path, capsys):
     file = tmp_path / "double.py"
     file.write_text(FILE)

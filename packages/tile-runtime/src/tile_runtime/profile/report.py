@@ -164,8 +164,8 @@ def diagnose(report: KernelReport) -> list[str]:
     outside = report.gap / report.call if report.call else 0.0
     if outside >= LAUNCH_BOUND:
         said.append(
-            f"Host-bound: {outside:.0%} of a call is launching, not the kernel (host work {_ms(report.host)}). Replay a "
-            "CUDA graph, fuse small kernels, or give the kernel more work a call."
+            f"Host-bound: {outside:.0%} of a call is launching, not the kernel (host work {_ms(report.host)}). "
+            "Replay a CUDA graph, fuse small kernels, or give the kernel more work a call."
             if report.target.startswith("cuda")
             else f"Host-bound: {outside:.0%} of a call is checking arguments, allocating and entering the kernel, not "
             "its work. Give it more work a call, or pass outputs instead of having them allocated."
