@@ -40,7 +40,10 @@ def argument_error(signature: Signature, argument: str, field: str, expected: st
         expected = {"int": "an int", "float": "a float", "bool": "a bool"}.get(expected, expected)
     code, sentence, help = _FIELDS.get(word, _FIELDS["condition"])
     names = {"argument": argument, "field": field, "expected": expected, "got": got, "kernel": signature.name}
-    names["torch_dtype"] = f"torch.{expected}"
+    # Types that other tensors may carry list those: "float8_e4m3fn or uint8", "uint8 with the bits of …".
+    names["torch_dtype"] = f"torch.{expected.partition(' ')[0]}"
+    if word == "dtype" and " with " in expected:
+        help = "pass {expected}, such as {argument}.view({torch_dtype}) of packed bytes"
     names["dimensions"] = "1 dimension" if expected == "1" else f"{expected} dimensions"
     names["arguments"] = "1 argument" if expected == "1" else f"{expected} arguments"
     facts = [f"expected: {expected}", f"got:      {got}"]

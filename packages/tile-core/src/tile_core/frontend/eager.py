@@ -25,6 +25,7 @@ from typing import Any
 from ..dtypes import DType, as_dtype
 from ..errors import ArgumentError, CompileError, declare_codes
 from ..ir import Buffer, Expr, IntImm, PrimFunc, SizeVar, Var
+from ..ir.host import carrier_words
 from ..source import Span
 from .builder import Builder, current_builder, require_builder
 from .function import finish, run, signature_of
@@ -366,20 +367,25 @@ class _EagerTrace:
         return buffer
 
     def _match(self, name: str, annotation: TensorType, spec: TensorSpec, position: int) -> None:
-        given = as_dtype(spec.dtype)
+        given = str(spec.dtype).removeprefix("torch.")
+        carriers = carrier_words(annotation.dtype)
         facts = [f"declared: {annotation!r}", f"given: {given}{list(spec.shape)}"]
-        if given is not annotation.dtype:
+        if given not in carriers and (given == "float4_e2m1fn_x2" or str(as_dtype(spec.dtype)) not in carriers):
             raise ArgumentError(
                 "E-EAGER-DTYPE",
                 f"{self.owner.name}: {name} must be {annotation.dtype}, got {given}",
                 span=self.spans.get(name),
                 facts=facts,
-                help=f"convert the tensor with .to({annotation.dtype}), or declare another element type",
+                help=f"convert the tensor with .to({annotation.dtype}), or declare another element type"
+                if str(annotation.dtype) in carriers
+                else f"pass {' or '.join(carriers)} with the bits of {annotation.dtype}",
             )
         if len(spec.shape) != len(annotation.shape):
             raise self._shape_error(name, f"must have {len(annotation.shape)} dimensions, got {len(spec.shape)}", facts)
         told = False
         for axis, (extent, size) in enumerate(zip(annotation.shape, spec.shape)):
+            if annotation.dtype.is_packed and axis == len(spec.shape) - 1:
+                size *= 2
             if isinstance(extent, IntImm):
                 if (position, axis) not in self.static:
                     self.static.append((position, axis))

@@ -257,7 +257,7 @@ class CudaKernelPrinter(CppPrinter):
         index, lanes, buffer = node.indices[0], node.dtype.lanes, node.buffer
         ctype = self.type_name(buffer.dtype)
         if lanes == 1:
-            loaded = f"{self.pointer(buffer)}[{self.expr(index)}]"
+            loaded = f"{self.pointer(buffer)}[{self.expr(index)}]{'.get()' if holds_nibbles(buffer) else ''}"
             return loaded if node.predicate is None else f"({self.expr(node.predicate)} ? {loaded} : {ctype}(0))"
         whole, mask = _predicate(node.predicate)
         if isinstance(index, Ramp):

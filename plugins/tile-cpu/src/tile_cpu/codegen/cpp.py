@@ -52,7 +52,7 @@ class CpuKernelPrinter(CppPrinter):
             raise InternalError("E-INTERNAL", f"device function {function.name} does not start with a launch")
         self.check_types(function, "CPU")
         self.arena = self._arena(function)
-        packed = [p for p in function.params if isinstance(p, Buffer) and holds_nibbles(p)]
+        packed = {p: None for p in function.params if isinstance(p, Buffer) and holds_nibbles(p)}
         parameters = []
         for param in function.params:
             ctype = "uint8_t" if param in packed else self.type_name(param.dtype)
@@ -129,7 +129,7 @@ class CpuKernelPrinter(CppPrinter):
     def expr_BufferLoad(self, node: BufferLoad) -> str:
         index = node.indices[0]
         if node.dtype.lanes == 1:
-            loaded = f"{self.pointer(node.buffer)}[{self.expr(index)}]"
+            loaded = f"{self.pointer(node.buffer)}[{self.expr(index)}]{'.get()' if holds_nibbles(node.buffer) else ''}"
             if node.predicate is not None:
                 return f"({self.expr(node.predicate)} ? {loaded} : {self.type_name(node.dtype)}(0))"
             return loaded

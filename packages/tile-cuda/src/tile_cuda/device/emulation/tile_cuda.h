@@ -406,13 +406,14 @@ struct nibbles {
   struct reference {
     uint8_t* byte;
     int shift;
-    TILE_MEMBER operator T() const { return T::from((*byte >> shift) & 15); }
+    TILE_MEMBER T get() const { return T::from((*byte >> shift) & 15); }
+    TILE_MEMBER operator T() const { return get(); }
     TILE_MEMBER reference& operator=(T x) {
       if constexpr (Visible) store_nibble(byte, shift, x.nibble());
       else *byte = uint8_t((*byte & (0xf0 >> shift)) | (x.nibble() << shift));
       return *this;
     }
-    TILE_MEMBER reference& operator=(const reference& other) { return *this = T(other); }
+    TILE_MEMBER reference& operator=(const reference& other) { return *this = other.get(); }
   };
   TILE_MEMBER explicit nibbles(const void* address, int64_t first = 0) : base((uint8_t*)address), index(first) {}
   template <class I> TILE_MEMBER nibbles operator+(I n) const { return nibbles(base, index + int64_t(n)); }

@@ -1,0 +1,229 @@
+"""Tensors and tiles of types of eight bits or fewer: four-bit elements two a byte, six-bit ones a byte each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tile_core as tile
+import tile_core.language as T
+from tile_core.dtypes import DType
+from tile_core.errors import ArgumentError, CompileError
+from tile_core.interpreter import interpret
+from tile_core.testing.carriers import all_values, empty_tensor, from_tensor, to_tensor, unpack_nibbles
+
+torch = pytest.importorskip("torch")
+
+BACKENDS = {"cpu": {"target": "cpu"}, "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}}
+BOTH = pytest.mark.parametrize("backend", BACKENDS)
+SMALL = ("int4", "uint4", "float4_e2m1fn", "float6_e3m2fn", "float8_e5m2")
+OFTEN = [pytest.param(n, marks=() if n in ("int4", "float4_e2m1fn") else pytest.mark.slow) for n in SMALL]
+
+
+def compiled(function, backend, **options):
+    return tile.compile(function, **BACKENDS[backend], **options)
+
+
+def values(dtype: str, *shape: int) -> np.ndarray:
+    found = np.resize(all_values(DType(dtype)), int(np.prod(shape)))
+    np.random.default_rng(7).shuffle(found)
+    return found.reshape(shape)
+
+
+def round_trip(m, n, dtype, bm=32, bn=64):
+    @T.prim_func
+    def main(A: T.Tensor((m, n), dtype), C: T.Tensor((m, n), dtype)):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
+            shared = T.alloc_shared((bm, bn), dtype)
+            tile_ = T.alloc_fragment((bm, bn), dtype)
+            T.copy(A[by * bm, bx * bn], shared)
+            T.copy(shared, tile_)
+            T.copy(tile_, C[by * bm, bx * bn])
+
+    return main
+
+
+def filled(m, n, dtype):
+    @T.prim_func
+    def main(C: T.Tensor((m, n), dtype)):
+        with T.Kernel(1, threads=64) as _:
+            shared = T.alloc_shared((m, n), dtype)
+            T.fill(shared, 3)
+            for i, j in T.Parallel(m, n):
+                shared[i, j] = T.if_then_else((i + j) % 3 == 0, shared[i, j], T.cast(i - j, dtype))
+            T.copy(shared, C)
+
+    return main
+
+
+def by_threads(n, dtype):
+    @T.prim_func
+    def main(A: T.Tensor((n,), dtype), C: T.Tensor((n,), dtype)):
+        with T.Kernel(1, threads=n) as _:
+            shared = T.alloc_shared((n,), dtype)
+            tx = T.get_thread_binding(0)
+            shared[n - 1 - tx] = A[tx]
+            T.sync_threads()
+            C[tx] = shared[tx]
+
+    return main
+
+
+def dequantised_gemm(m, n, k, dtype, bm=32, bn=32, bk=32):
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "float16"),
+        W: T.Tensor((n, k), dtype),
+        S: T.Tensor((n,), "float16"),
+        C: T.Tensor((m, n), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
+            a = T.alloc_shared((bm, bk), "float16")
+            w = T.alloc_shared((bn, bk), dtype)
+            wide = T.alloc_shared((bn, bk), "float16")
+            c = T.alloc_fragment((bm, bn), "float32")
+            T.clear(c)
+            for step in T.Pipelined(k // bk, num_stages=2):
+                T.copy(A[by * bm, step * bk], a)
+                T.copy(W[bx * bn, step * bk], w)
+                for i, j in T.Parallel(bn, bk):
+                    wide[i, j] = T.cast(w[i, j], "float16") * S[bx * bn + i]
+                T.gemm(a, wide, c, transpose_B=True)
+            T.copy(c, C[by * bm, bx * bn])
+
+    return main
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", OFTEN)
+@pytest.mark.parametrize("shape", [(64, 128), pytest.param((33, 70), marks=pytest.mark.slow)])
+def test_copies_move_bits(backend, dtype, shape):
+    function = round_trip(*shape, dtype)
+    given = to_tensor(values(dtype, *shape), DType(dtype))
+    result = empty_tensor(DType(dtype), *shape)
+    compiled(function, backend)(given, result)
+    assert torch.equal(given, result)
+    again = np.zeros_like(given.numpy())
+    interpret(function, given.numpy(), again)
+    assert (again == given.numpy()).all()
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", OFTEN)
+def test_fill_and_elements(backend, dtype):
+    function = filled(9, 10, dtype)
+    result = empty_tensor(DType(dtype), 9, 10)
+    compiled(function, backend)(result)
+    expected = empty_tensor(DType(dtype), 9, 10).numpy()
+    interpret(function, expected)
+    assert (result.numpy() == expected).all()
+
+
+@BOTH
+def test_threads_that_share_a_byte_do_not_race(backend):
+    function = by_threads(64, "int4")
+    given = values("int4", 64)
+    result = empty_tensor(DType("int4"), 64)
+    compiled(function, backend)(to_tensor(given, DType("int4")), result)
+    assert (from_tensor(result, DType("int4")) == given[::-1]).all()
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", OFTEN)
+def test_dequantised_gemm(backend, dtype):
+    m, n, k = 40, 64, 96
+    w = values(dtype, n, k)
+    wide = w.astype(np.float32)
+    w = np.where(np.isfinite(wide), w, w.dtype.type(1))
+    a, s, c = torch.randn(m, k).half(), torch.rand(n).half(), torch.zeros(m, n)
+    compiled(dequantised_gemm(m, n, k, dtype), backend)(a, to_tensor(w, DType(dtype)), s, c)
+    expected = a.float() @ (torch.from_numpy(w.astype(np.float32)).half() * s[:, None]).float().T
+    torch.testing.assert_close(c, expected, rtol=2e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+def test_the_device_compiler_takes_small_types():
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from tile_cuda.toolchain.nvrtc import compile_device
+
+    for function in (dequantised_gemm(64, 64, 64, "int4"), by_threads(64, "float4_e2m1fn")):
+        text = tile.lower(function, target="cuda -arch=sm_80").sources["kernel.cu"]
+        assert compile_device(text, "sm_80").cubin
+
+
+def widened(dtype, out):
+    n, m = T.dynamic("n"), T.dynamic("m")
+
+    @T.prim_func
+    def main(A: T.Tensor((m, n), dtype), C: T.Tensor((m, n), out)):
+        with T.Kernel(T.ceildiv(n, 64), m, threads=32) as (bx, by):
+            for j in T.Parallel(64):
+                C[by, bx * 64 + j] = T.cast(A[by, bx * 64 + j], out)
+
+    return main
+
+
+def test_what_carries_packed_elements():
+    kernel = compiled(widened("float4_e2m1fn", "float32"), "cpu", out_idx=[1])
+    given = torch.arange(60, dtype=torch.uint8).view(6, 10)
+    expected = torch.from_numpy(unpack_nibbles(given.numpy(), DType("float4_e2m1fn")).astype(np.float32))
+    assert torch.equal(kernel(given), expected)
+    assert torch.equal(kernel(given.view(torch.int8)), expected)
+    if hasattr(torch, "float4_e2m1fn_x2"):
+        assert torch.equal(kernel(given.view(torch.float4_e2m1fn_x2)), expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "carrier"),
+    [
+        ("int4", "int8"),
+        ("uint4", "uint8"),
+        ("float6_e2m3fn", "uint8"),
+        ("float8_e3m4", "uint8"),
+        ("float8_e5m2", "float8_e5m2"),
+    ],
+)
+def test_what_outputs_are(dtype, carrier):
+    kernel = compiled(widened("float32", dtype), "cpu", out_idx=[1])
+    result = kernel(torch.linspace(-4, 4, 4 * 16).view(4, 16))
+    assert str(result.dtype) == f"torch.{carrier}"
+    assert result.shape == (4, 8 if DType(dtype).is_packed else 16)
+
+
+def test_other_tensors_are_refused():
+    kernel = compiled(widened("int4", "float32"), "cpu", out_idx=[1])
+    with pytest.raises(ArgumentError, match="int8 or uint8 with two int4 in a byte") as caught:
+        kernel(torch.zeros(4, 8))
+    assert caught.value.code == "E-ARG-DTYPE"
+    with pytest.raises(ArgumentError, match="stride") as caught:
+        kernel(torch.zeros(4, 16, dtype=torch.int8)[:, ::2])
+    assert caught.value.code == "E-ARG-STRIDE"
+
+
+def test_rows_that_end_inside_a_byte_are_refused():
+    @T.prim_func
+    def main(A: T.Tensor((4, 7), "int4"), C: T.Tensor((4, 7), "int32")):
+        with T.Kernel(1) as _:
+            T.copy(A, C)
+
+    with pytest.raises(CompileError) as caught:
+        tile.lower(main, target="cpu")
+    assert caught.value.code == "E-ABI-NIBBLES"
+
+
+@tile.jit(target="cpu")
+def eager_dequantise(A):
+    M, N = T.const("M, N")
+    A: T.Tensor[[M, N], T.int4]
+    C = T.empty((M, N), "float16")
+    with T.Kernel(M) as row:
+        for j in T.Parallel(N):
+            C[row, j] = T.cast(A[row, j], "float16")
+    return C
+
+
+def test_eager_style_counts_elements_not_bytes():
+    given = values("int4", 3, 20)
+    assert (eager_dequantise(to_tensor(given, DType("int4"))).numpy() == given).all()
+    with pytest.raises(ArgumentError) as caught:
+        eager_dequantise(torch.zeros(3, 20))
+    assert caught.value.code == "E-EAGER-DTYPE"
