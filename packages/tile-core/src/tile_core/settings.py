@@ -122,6 +122,13 @@ def _positive_seconds(text: str) -> float | None:
     return value
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError(text)
+    return value
+
+
 def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
@@ -250,6 +257,30 @@ class Settings:
         None,
         "a number of seconds above 0",
         "give up on a compiler that runs longer",
+    )
+    autotune_disable_cache = Setting(
+        "TILE_AUTOTUNE_DISABLE_CACHE", _flag, False, _FLAG, "measure every configuration anew and keep no result"
+    )
+    autotune_cpu_share = Setting(
+        "TILE_AUTOTUNE_CPU_SHARE",
+        _share,
+        0.9,
+        "a number above 0, at most 1",
+        "share of the cores that compile while tuning",
+    )
+    autotune_cpu_count = Setting(
+        "TILE_AUTOTUNE_CPU_COUNT",
+        _positive_int,
+        None,
+        "a whole number, 1 or more",
+        "cores that compile while tuning, instead of the share",
+    )
+    autotune_max_cpu_count = Setting(
+        "TILE_AUTOTUNE_MAX_CPU_COUNT",
+        _positive_int,
+        None,
+        "a whole number, 1 or more",
+        "no more cores than this compile while tuning",
     )
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
-from tile_core.errors import InternalError, OptionError, TileError, declare_codes
+from tile_core.errors import InternalError, OptionError, TileError, ToolchainError, declare_codes
 from tile_core.ir import PrimFunc
 from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact
@@ -37,6 +37,7 @@ declare_codes(
     {
         "E-WORKERS": "num_workers is not a whole number above 0",
         "E-WORKER-DIED": "a process that compiled a kernel ended before it was done",
+        "E-WORKER-TIMEOUT": "a process that compiled a kernel took longer than it may",
     }
 )
 
@@ -103,10 +104,16 @@ def worker_count(wanted: int | None, jobs: int) -> int:
 
 
 class WorkerPool:
-    """Processes that lower and compile, started when first needed. A context manager; safe for threads."""
+    """Processes that lower and compile, started when first needed. A context manager; safe for threads.
 
-    def __init__(self, count: int) -> None:
+    Args:
+        count: how many.
+        timeout: seconds that a kernel may take; a process that takes longer is killed.
+    """
+
+    def __init__(self, count: int, timeout: float | None = None) -> None:
         self.count = count
+        self.timeout = timeout
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         self._workers: list[_Worker] = []
         for _ in range(count):
@@ -131,7 +138,7 @@ class WorkerPool:
             return request.compiled()
         worker = self._idle.get()
         try:
-            reply = worker.ask(job, request.function.name)
+            reply = worker.ask(job, request.function.name, self.timeout)
         finally:
             self._idle.put(worker)
         state, content = pickle.loads(reply)
@@ -156,21 +163,33 @@ class _Worker:
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, job: bytes, name: str) -> bytes:
+    def ask(self, job: bytes, name: str, timeout: float | None = None) -> bytes:
         process = self.process
         if process is None or process.poll() is not None:
             process = self.process = _start()
         assert process.stdin is not None and process.stdout is not None
+        late = threading.Event()
+        timer = threading.Timer(timeout or 0, lambda: (late.set(), process.kill()))
+        if timeout is not None:
+            timer.start()
         try:
             send(process.stdin, job)
             return receive(process.stdout)
         except (OSError, EOFError):
             code = process.wait()
+            if late.is_set():
+                raise ToolchainError(
+                    "E-WORKER-TIMEOUT",
+                    f"compiling {name} took longer than {timeout:g} s",
+                    help="allow more time, or leave this configuration out",
+                ) from None
             raise InternalError(
                 "E-WORKER-DIED",
                 f"the process that compiled {name} ended with exit code {code}",
                 help="compile it alone with tile.compile to see where; please report it",
             ) from None
+        finally:
+            timer.cancel()
 
     def end(self) -> None:
         process, self.process = self.process, None
