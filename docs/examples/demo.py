@@ -12,7 +12,7 @@ import gemm
 import rmsnorm
 import softmax
 import torch
-from _run import measure, show
+from _run import device, measure, show
 
 EXAMPLES = {
     "gemm": gemm,
@@ -29,7 +29,8 @@ def main() -> int:
     print(
         f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}\n"
     )
-    show(measure(name, case) for name, module in EXAMPLES.items() for case in module.cases())
+    with torch.device(device()):
+        show(measure(name, case) for name, module in EXAMPLES.items() for case in module.cases())
     return 0
 
 

@@ -53,7 +53,7 @@ def run_small(name):
 
 
 def test_there_is_an_example_for_every_kind_of_kernel():
-    assert len(EXAMPLES) >= 20
+    assert len(EXAMPLES) >= 25
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
