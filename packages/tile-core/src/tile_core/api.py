@@ -118,8 +118,31 @@ class JitFunction(Protocol):
         """The traced function for these arguments; nothing is compiled."""
         ...
 
+    @property
+    def mode(self) -> str:
+        """``lazy`` or ``eager``."""
+        ...
+
+    def get_tir(self, *args: Any, **kwargs: Any) -> PrimFunc:
+        """`trace` by the name that the peer has for it."""
+        ...
+
     def compile(self, *args: Any, **kwargs: Any) -> CompiledKernel:
         """The kernel for these arguments; nothing is run."""
+        ...
+
+    def par_compile(
+        self,
+        configs: Iterable[Mapping[str, Any] | Sequence[Any]],
+        num_workers: int | None = None,
+        ignore_error: bool = False,
+    ) -> list[Any]:
+        """The kernels for many sets of arguments (a dict by name or a tuple in order each), several compiled at
+        once."""
+        ...
+
+    def parse_cache_key(self, *args: Any, **kwargs: Any) -> Any:
+        """What decides in this process which kernel a call gets."""
         ...
 
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:

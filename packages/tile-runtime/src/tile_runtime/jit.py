@@ -13,10 +13,11 @@ when one changed, it is traced anew.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tile_core.errors import ArgumentError, OptionError, declare_codes
+from tile_core.errors import ArgumentError, OptionError, TileError, declare_codes
 from tile_core.frontend import EagerFunction, LazyFunction, Specialisation, TensorSpec, jit_function
 from tile_core.ir import PrimFunc
 
@@ -84,6 +85,59 @@ class JitFunction:
         """The kernel for these arguments; nothing is run. An eager function takes tensors, real or on device meta."""
         return self._find(args, kwargs)[0]
 
+    def get_tir(self, *args: Any, **kwargs: Any) -> PrimFunc:
+        """`trace` by the name that the peer has for it."""
+        return self.trace(*args, **kwargs)
+
+    @property
+    def is_lazy_mode(self) -> bool:
+        """Whether calls give kernels."""
+        return self.mode == "lazy"
+
+    def initialize_jit_mode(self, *args: Any, **kwargs: Any) -> str:
+        """The mode. It follows from the function's text when it is decorated, so arguments add nothing to it."""
+        return self.mode
+
+    def parse_cache_key(self, *args: Any, **kwargs: Any) -> Hashable:
+        """What decides in this process which kernel a call gets: calls with equal keys share one."""
+        return self._style.key(self._style.bind(args, kwargs))
+
+    def par_compile(
+        self,
+        configs: Iterable[Mapping[str, Any] | Sequence[Any]],
+        num_workers: int | None = None,
+        ignore_error: bool = False,
+    ) -> list[Kernel | None]:
+        """The kernels for many sets of arguments, several compiled at once; see `tile_core.par_compile`.
+
+        Args:
+            configs: for each kernel its arguments: a dict by name, or a tuple or list in order.
+            num_workers: how many at once; one for each core if not given.
+            ignore_error: None for one that cannot be compiled, instead of raising.
+        """
+        from .parallel import compile_all
+
+        if not self._captures.unchanged():
+            self._renew()
+        bounds = [
+            self._style.bind((), dict(config)) if isinstance(config, Mapping) else self._style.bind(tuple(config), {})
+            for config in configs
+        ]
+        traces: dict[int, _Trace] = {}
+        for place, bound in enumerate(bounds):
+            if self._style.find(bound) is None:
+                try:
+                    traces[place] = self._style.trace(bound)
+                except TileError:
+                    if not ignore_error:
+                        raise
+        functions = [trace.function for trace in traces.values()]
+        made = dict(zip(traces, compile_all(functions, self.options, num_workers, ignore_error)))
+        for place, kernel in made.items():
+            if kernel is not None:
+                self._style.keep(bounds[place], traces[place], kernel)
+        return [known[0] if (known := self._style.find(bound)) is not None else None for bound in bounds]
+
     def get_kernel_source(self, *args: Any, **kwargs: Any) -> str:
         """The generated device source for these arguments."""
         return self.compile(*args, **kwargs).get_kernel_source()
@@ -94,9 +148,7 @@ class JitFunction:
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, list[Any] | None]:
         """The kernel and its inputs for a call; None for inputs in the lazy style."""
         if not self._captures.unchanged():
-            self._fast = self._recent = None
-            self._style.forget()
-            self._captures.read()
+            self._renew()
         style = self._style
         bound = style.bind(args, kwargs)
         known = style.find(bound)
@@ -112,6 +164,12 @@ class JitFunction:
             self._fast = _Fast.of(kernel, args, inputs, self._captures)
         self._recent = kernel
         return kernel, inputs
+
+    def _renew(self) -> None:
+        """Forgets all kernels: what the function reads from outside has changed."""
+        self._fast = self._recent = None
+        self._style.forget()
+        self._captures.read()
 
 
 class _Trace:
@@ -137,20 +195,37 @@ class _Lazy:
 
     def __init__(self, function: LazyFunction) -> None:
         self.function = function
+        self.signature = inspect.signature(function.function)
         self.kernels: dict[Hashable, Known] = {}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return args, kwargs
 
     def find(self, bound: Any) -> Known | None:
-        return self.kernels.get(value_key(bound))
+        written = value_key(bound)
+        known = self.kernels.get(written)
+        if known is None:
+            known = self.kernels.get(self.key(bound))
+            if known is not None:
+                self.kernels[written] = known
+        return known
+
+    def key(self, bound: Any) -> Hashable:
+        """The same for every way to write the same arguments."""
+        args, kwargs = bound
+        try:
+            whole = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            return value_key(bound)  # tracing will say what is wrong
+        whole.apply_defaults()
+        return value_key((whole.args, whole.kwargs))
 
     def trace(self, bound: Any) -> _Trace:
         args, kwargs = bound
         return _Trace(self.function.trace(*args, **kwargs), None)
 
     def keep(self, bound: Any, trace: _Trace, kernel: Kernel) -> Known:
-        return self.kernels.setdefault(value_key(bound), (kernel, None))
+        return self.kernels.setdefault(self.key(bound), (kernel, None))
 
     def forget(self) -> None:
         self.kernels = {}
@@ -192,6 +267,14 @@ class _Eager:
 
     def forget(self) -> None:
         self.kernels = {}
+
+    def key(self, bound: list[Any]) -> Hashable:
+        """Types, and the extents that are burned in; before the first trace for these types all extents."""
+        types = self._types(bound)
+        for static in list(self.kernels.get(types, {})):
+            return types, _extents(bound, static)
+        places = [(p, d) for p, value in enumerate(bound) if _is_tensor(value) for d in range(len(value.shape))]
+        return types, _extents(bound, tuple(places))
 
     def _types(self, bound: list[Any]) -> Hashable:
         """What decides the trace besides extents."""

@@ -148,6 +148,11 @@ class Node:
         values.update(changes)
         return type(self)(**values)
 
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        # From another process. Not by assignment, which the debug form refuses.
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
+
     def __copy__(self: _T) -> _T:
         return self
 
