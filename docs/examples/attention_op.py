@@ -15,7 +15,7 @@ import tile_core.language as T
 def query_gradient(q, k, v, grad_o, lse, delta, causal: bool = False, block_M: int = 64, block_N: int = 64):
     """dQ from the weights (made again from `lse`) and `delta`: what softmax subtracts in a row."""
     batch, heads, rows, keys, dim = T.const("batch, heads, rows, keys, dim")
-    dtype = q.dtype
+    dtype = q.dtype  # pyright: ignore[reportGeneralTypeIssues] - q is declared below, with it
     q: T.Tensor[[batch, heads, rows, dim], dtype]
     k: T.Tensor[[batch, heads, keys, dim], dtype]
     v: T.Tensor[[batch, heads, keys, dim], dtype]
@@ -65,7 +65,7 @@ def query_gradient(q, k, v, grad_o, lse, delta, causal: bool = False, block_M: i
 def key_gradients(q, k, v, grad_o, lse, delta, causal: bool = False, block_M: int = 64, block_N: int = 64):
     """dK and dV; scores are made transposed, keys down and queries across."""
     batch, heads, rows, keys, dim = T.const("batch, heads, rows, keys, dim")
-    dtype = q.dtype
+    dtype = q.dtype  # pyright: ignore[reportGeneralTypeIssues] - q is declared below, with it
     q: T.Tensor[[batch, heads, rows, dim], dtype]
     k: T.Tensor[[batch, heads, keys, dim], dtype]
     v: T.Tensor[[batch, heads, keys, dim], dtype]
@@ -125,7 +125,7 @@ def attention_backward(q, k, v, causal, o, lse, grad_o, grad_lse):
 def attention(q, k, v, causal: bool = False, block_M: int = 64, block_N: int = 64):
     """softmax(q kᵀ / sqrt(dim)) v and its lse, for q [batch, heads, rows, dim], k and v [batch, heads, keys, dim]."""
     batch, heads, rows, keys, dim = T.const("batch, heads, rows, keys, dim")
-    dtype = q.dtype
+    dtype = q.dtype  # pyright: ignore[reportGeneralTypeIssues] - q is declared below, with it
     q: T.Tensor[[batch, heads, rows, dim], dtype]
     k: T.Tensor[[batch, heads, keys, dim], dtype]
     v: T.Tensor[[batch, heads, keys, dim], dtype]
@@ -190,7 +190,12 @@ def main():
         for tensor in (q, k, v):
             tensor.grad = None
         torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal).square().sum().backward()
-        errors = [float((one - tensor.grad).abs().max()) for one, tensor in zip(ours, (q, k, v))]
+        theirs = [tensor.grad for tensor in (q, k, v)]
+        errors = [
+            float((one - other).abs().max())
+            for one, other in zip(ours, theirs)
+            if one is not None and other is not None
+        ]
         for tensor in (q, k, v):
             tensor.grad = None
         print(f"causal={causal}: largest difference of dq, dk, dv: {', '.join(f'{error:.1e}' for error in errors)}")
