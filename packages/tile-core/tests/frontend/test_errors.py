@@ -310,7 +310,20 @@ STATEMENTS = {
         T.fill(B, A)
         """,
     "an_atomic_update_with_the_old_value": """
-        T.atomic_add(B[0, 0], 1.0, return_prev=True)
+        T.atomic_add(B, 1.0, return_prev=True)
+        """,
+    "an_atomic_load_from_registers": """
+        f = T.alloc_fragment((4, 4), "float32")
+        x = T.atomic_load(f[0, 0])
+        """,
+    "an_atomic_update_of_three_neighbours": """
+        T.atomic_addx2(B[0, 0:3], A[0, 0])
+        """,
+    "a_shuffle_of_seven_lanes": """
+        x = T.shfl_xor(A[0, 0], 1, width=7)
+        """,
+    "a_warp_sum_of_bools": """
+        x = T.warp_reduce_sum(A[0, 0] > 0)
         """,
     "a_call_of_no_function": """
         x = T.call_extern("float32", "f(x)", 1.0)
@@ -369,7 +382,7 @@ STATEMENTS = {
         T.annotate_safe_value({tile: 1.0})
         """,
     "a_named_barrier": """
-        T.sync_threads(1, 64)
+        T.sync_threads(16, 32)
         """,
     "a_name_that_the_language_lacks": """
         T.allocshared((4, 4), "float32")

@@ -168,8 +168,10 @@ def test_python_containers_and_parameters_hold_values(body):
 
 
 def test_an_index_that_the_op_overwrites_is_evaluated_before(body):
-    text = body("s = T.alloc_shared((4,), 'int32')\nT.fill(s, 0)\nT.atomic_add(s[s[0]], 1)")
-    assert text.endswith("index: T.int32 = s[0]\nT.atomic_update(s[index], 1)")
+    text = body(
+        "s = T.alloc_shared((4,), 'int32')\nt = T.alloc_local((2,), 'int32')\nT.fill(s, 0)\nT.atomic_add(s[s[0]], t)"
+    )
+    assert text.endswith("index: T.int32 = s[0]\nT.atomic_update(s[index:index + 2], t)")
 
 
 def test_an_allocation_in_a_loop_belongs_to_its_body(body):

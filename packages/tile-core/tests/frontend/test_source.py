@@ -106,6 +106,37 @@ def test_future_annotations_see_the_enclosing_function(tmp_path):
         del sys.modules["future_kernels"]
 
 
+def two_scopes_out(tmp_path, call):
+    path = tmp_path / "nested_kernels.py"
+    path.write_text(
+        "from __future__ import annotations\n"
+        "import tile_core.language as T\n"
+        "def outer(size):\n"
+        "    def factory(dtype):\n"
+        "        @T.prim_func\n"
+        "        def main(A: T.Tensor((size,), dtype)):\n"
+        "            with T.Kernel(1) as bx:\n"
+        "                A[bx] = 1.0\n"
+        "        return main\n"
+        f"    return {call}\n"
+    )
+    spec = importlib.util.spec_from_file_location("nested_kernels", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.outer(8)
+
+
+def test_future_annotations_see_scopes_further_out_while_they_run(tmp_path):
+    assert "T.Buffer((8,), T.float16)" in two_scopes_out(tmp_path, "factory('float16')").script()
+
+
+def test_a_scope_further_out_that_has_ended_is_named_with_the_way_out(tmp_path):
+    factory = two_scopes_out(tmp_path, "factory")
+    with pytest.raises(CompileError, match="E-PARAM-ANNOTATION") as caught:
+        factory("float16")
+    assert "mention size there" in str(caught.value)
+
+
 def test_a_changed_file_is_noticed(tmp_path):
     path = tmp_path / "changed_kernels.py"
     path.write_text("import tile_core.language as T\n\n\ndef kernel(A: T.Tensor((4,), 'float32')):\n    return None\n")

@@ -19,6 +19,7 @@ from tile_core.transform import (
     SelectInstructions,
     Simplify,
     SplitHostDevice,
+    UnrollLoops,
     VectorizeLoop,
     VerifyBufferInit,
     VerifyFragmentIndex,
@@ -33,7 +34,7 @@ from tile_core.transform.thread_sync import Meetings, ThreadSync
 from .device import intrinsics
 from .device.table import CP_ASYNC_QUEUE
 from .target import architecture
-from .transform import BindThreads, ChooseVectors, LowerParallelNests, OrderBlocks, ThreadPlacement
+from .transform import BindThreads, ChooseVectors, LowerParallelNests, OrderBlocks, ThreadPlacement, VectorizeAtomics
 
 __all__ = ["pipeline"]
 
@@ -55,6 +56,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VerifyBufferInit,
             VerifyParallelLoop,
             # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
+            UnrollLoops,
             SelectInstructions,
             LayoutInference(ThreadPlacement()),
             PipelinePlanning,
@@ -69,6 +71,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             FlattenBuffer,
             ChooseVectors,
             VectorizeLoop,
+            VectorizeAtomics,
             Simplify,
             PlanSharedMemory(lambda target: architecture(target).block_shared_bytes),
             ThreadSync(_meetings()),
@@ -89,4 +92,5 @@ def _meetings() -> Meetings:
         block=intrinsics.sync_threads,
         partial=lambda first, count, barrier: intrinsics.bar_sync(barrier, count),
         wait_all=lambda queue: intrinsics.cp_async_wait(0),
+        commit=lambda queue: intrinsics.cp_async_commit(),
     )

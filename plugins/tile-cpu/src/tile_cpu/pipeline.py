@@ -23,6 +23,7 @@ from tile_core.transform import (
     Simplify,
     SplitHostDevice,
     TightenLoopBounds,
+    UnrollLoops,
     VectorizeLoop,
     VerifyBufferInit,
     VerifyFragmentIndex,
@@ -59,6 +60,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VerifyBufferInit,
             VerifyParallelLoop,
             # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
+            UnrollLoops,
             WidenKSteps,
             GroupBlocks,
             SelectInstructions,

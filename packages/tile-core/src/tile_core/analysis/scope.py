@@ -13,7 +13,24 @@ from typing import Any
 
 from ..arith import Prover
 from ..arith.terms import reads_memory
-from ..ir import Attr, Binary, Bind, Expr, For, If, IntImm, KernelLaunch, Let, Select, Seq, Unary, Visitor, While, unary
+from ..ir import (
+    Attr,
+    Binary,
+    Bind,
+    Expr,
+    For,
+    If,
+    IntImm,
+    KernelLaunch,
+    Let,
+    Select,
+    Seq,
+    Unary,
+    Visitor,
+    While,
+    binary,
+    unary,
+)
 
 __all__ = ["ScopedVisitor", "conjuncts"]
 
@@ -57,6 +74,9 @@ class ScopedVisitor(Visitor):
         """The fact that the loop's variable is in its range."""
         if isinstance(node.step, IntImm) and node.step.value > 0:
             return self.prover.bind(node.var, node.min, node.extent, node.step.value)
+        if isinstance(node.step, IntImm) and node.step.value < 0:
+            last = binary("add", node.min, binary("mul", binary("sub", node.extent, 1), node.step))
+            return self.prover.bind(node.var, last, node.extent, -node.step.value)
         if node.step is not None:
             # A step that is not a positive constant: the range is not an interval from min.
             return self.prover.assume(IntImm(1, node.extent.dtype) <= node.extent)

@@ -366,7 +366,8 @@ class CPrinter:
         else:
             high = f"({low} + {self.expr(node.extent)} * {step})"
         advance = f"++{var}" if step == "1" else f"{var} += {step}"
-        self.open(f"for ({ctype} {var} = {low}; {var} < {high}; {advance}) {{", node.span)
+        compare = ">" if isinstance(node.step, IntImm) and node.step.value < 0 else "<"
+        self.open(f"for ({ctype} {var} = {low}; {var} {compare} {high}; {advance}) {{", node.span)
         self.stmt(node.body)
         self.close()
 

@@ -98,6 +98,7 @@ class Frame:
         "allocations",
         "annotations",
         "ended",
+        "jumps",
         "kind",
         "loop_kind",
         "pending",
@@ -118,6 +119,7 @@ class Frame:
         self.annotations: dict[str, Any] = {}
         self.pending: list[tuple[int, str, Any, Expr | None, Span | None]] = []
         self.ended = False
+        self.jumps = False
 
     @property
     def is_conditional(self) -> bool:
@@ -333,6 +335,13 @@ class Builder:
             if any(new is not old for new, old in zip(mins, region.mins)):
                 changes[name] = region.with_(mins=mins)
         return op.with_(**changes) if changes else op
+
+    def jump(self, stmt: Stmt) -> None:
+        """Emits a break or continue; the loop's frame remembers it."""
+        loop = self.enclosing("loop", "while")
+        if loop is not None:
+            loop.jumps = True
+        self.emit(stmt)
 
     def wrap_rest(self, key: str, subject: Any, value: Expr | None) -> None:
         """Wraps what follows in the innermost frame in an Attr."""

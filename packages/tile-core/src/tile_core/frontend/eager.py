@@ -386,6 +386,13 @@ class _EagerTrace:
         for axis, (extent, size) in enumerate(zip(annotation.shape, spec.shape)):
             if annotation.dtype.is_packed and axis == len(spec.shape) - 1:
                 size *= 2
+            if annotation.dtype.lanes > 1 and axis == len(spec.shape) - 1:
+                if size % annotation.dtype.lanes:
+                    found = (
+                        f"must have a multiple of {annotation.dtype.lanes} numbers in its last dimension, got {size}"
+                    )
+                    raise self._shape_error(name, found, facts)
+                size //= annotation.dtype.lanes
             if isinstance(extent, IntImm):
                 if (position, axis) not in self.static:
                     self.static.append((position, axis))

@@ -10,7 +10,7 @@ from ..source import Span
 from .builder import Builder, Frame, LoopFrame, ScalarRef, reads_memory
 from .placeholder import refuse_placeholder
 
-__all__ = ["Nest", "loop_bound", "serial_range"]
+__all__ = ["Nest", "PersistentTiles", "loop_bound", "serial_range"]
 
 declare_codes(
     {
@@ -58,11 +58,16 @@ class Nest(LoopFrame):
         """Why `break` has no meaning in this loop, or None."""
         if len(self.axes) > 1 and self.kind not in _JUMPS:
             return "break would leave only the innermost of its loops"
-        return _JUMPS.get(self.kind)
+        return self.no_continue
 
     @property
     def no_continue(self) -> str | None:
         """Why `continue` has no meaning in this loop, or None."""
+        given = dict(self.annotations)
+        if given.get("explicit"):
+            return "it is written out, iteration after iteration"
+        if self.kind == "pipelined" and not (given.get("num_stages") or given.get("order")):
+            return None
         return _JUMPS.get(self.kind)
 
     def open(self, builder: Builder, names: tuple[str, ...]) -> Any:
@@ -93,18 +98,25 @@ class Nest(LoopFrame):
             frame, var = self._open.pop()
             builder.pop()
             low, extent, step = self.axes[axis]
+            # A pipelined loop whose iterations do not overlap is a serial one, and as such may be left.
+            kind = "serial" if self.kind == "pipelined" and self.no_continue is None and frame.jumps else self.kind
             builder.emit_built(
                 For(
                     var,
                     low,
                     extent,
-                    self.kind,
+                    kind,
                     frame.body(),
                     step,
-                    self.annotations if axis == 0 else (),
+                    self._annotations(kind) if axis == 0 else (),
                     span=frame.span,
                 )
             )
+
+    def _annotations(self, kind: str) -> tuple[tuple[str, Any], ...]:
+        if kind == self.kind:
+            return self.annotations
+        return tuple([pair for pair in self.annotations if pair[0] != "num_stages"])
 
     def _refuse_nested(self, builder: Builder) -> None:
         stages = dict(self.annotations).get("num_stages", 0)
@@ -117,6 +129,87 @@ class Nest(LoopFrame):
                     spans=[("the outer loop is here", frame.span)],
                     help="pipeline only one of them; use T.serial or num_stages=0 for the other",
                 )
+
+
+class PersistentTiles(LoopFrame):
+    """The tiles of a domain that one of `wave_size` workers takes: every `wave_size`-th, from its own number on.
+
+    Tiles are numbered in groups of `group_size` rows of the first axis, first along the rows of a group, so that
+    workers at one time share rows and columns.
+    """
+
+    what = "T.Persistent"
+
+    def __init__(
+        self, domain: tuple[Expr, ...], wave_size: Expr, index: Expr, group_size: int, annotations: Any
+    ) -> None:
+        self.domain = domain
+        self.wave_size = wave_size
+        self.index = index
+        self.group_size = group_size
+        self.annotations = annotations
+        self.loop: Nest | None = None
+
+    @property
+    def arity(self) -> int:
+        return len(self.domain)
+
+    @property
+    def no_continue(self) -> str | None:
+        """Why `continue` has no meaning in this loop, or None."""
+        return _JUMPS["pipelined"] if self.annotations else None
+
+    no_break = no_continue
+
+    def open(self, builder: Builder, names: tuple[str, ...]) -> Any:
+        builder.require_kernel(self.what)
+        total: Expr = self.domain[0]
+        for extent in self.domain[1:]:
+            total = binary("mul", total, extent)
+        left = binary("sub", total, self.index)
+        trips = binary("floordiv", binary("sub", binary("add", left, self.wave_size), 1), self.wave_size)
+        if not isinstance(trips, IntImm):
+            trips = binary("max", trips, 0)
+        kind = "pipelined" if self.annotations else "serial"
+        zero = const(0, trips.dtype)
+        self.loop = Nest(self.what, kind, ((zero, trips, None),), self.annotations)
+        wave = self.loop.open(builder, ("wave",))
+        tile = builder.bind("tile", binary("add", binary("mul", wave, self.wave_size), self.index))
+        found = []
+        for axis, value in enumerate(self._coordinates(tile)):
+            name = names[axis] if axis < len(names) else f"tile_{axis}"
+            found.append(builder.bind(name, value))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def close(self, builder: Builder) -> None:
+        if self.loop is not None:
+            self.loop.close(builder)
+
+    def _coordinates(self, tile: Expr) -> list[Expr]:
+        if len(self.domain) == 1:
+            return [tile]
+        rows, rest = self.domain[0], self.domain[1]
+        for extent in self.domain[2:]:
+            rest = binary("mul", rest, extent)
+        if isinstance(rows, IntImm) and rows.value <= self.group_size:
+            first, column = binary("floormod", tile, rows), binary("floordiv", tile, rows)
+        else:
+            size = binary("mul", rest, self.group_size)
+            start = binary("mul", binary("floordiv", tile, size), self.group_size)
+            place = binary("floormod", tile, size)
+            height = binary("min", binary("sub", rows, start), self.group_size)
+            if isinstance(rows, IntImm) and rows.value % self.group_size == 0:
+                height = const(self.group_size, rows.dtype)
+            first = binary("add", start, binary("floormod", place, height))
+            column = binary("floordiv", place, height)
+        found = [first]
+        for axis, extent in enumerate(self.domain[1:], 1):
+            inner: Expr = const(1, extent.dtype)
+            for later in self.domain[axis + 1 :]:
+                inner = binary("mul", inner, later)
+            value = column if axis + 1 == len(self.domain) else binary("floordiv", column, inner)
+            found.append(value if axis == 1 else binary("floormod", value, extent))
+        return found
 
 
 def _fixed(builder: Builder, expr: Expr) -> Expr:

@@ -163,8 +163,8 @@ class _Function(ast.NodeTransformer):
             index = self.index(target.slice)
             return [make.statement(self.tile("store", self.visit(target.value), index, value, self.span(target)))]
         if isinstance(target, ast.Attribute):
-            target.value = self.visit(target.value)
-            return [ast.Assign([target], self.tile("attribute", value, make.constant(target.attr), self.span(target)))]
+            owner, name = self.visit(target.value), make.constant(target.attr)
+            return [make.statement(self.tile("set_attribute", owner, name, value, self.span(target)))]
         if isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(element, ast.Starred) for element in target.elts):
                 return [ast.Assign([target], value)]
@@ -211,9 +211,9 @@ class _Function(ast.NodeTransformer):
         if isinstance(target, ast.Attribute):
             temporary = self.fresh("object")
             old = ast.Attribute(make.name(temporary), target.attr, ast.Load())
-            new = self.tile("attribute", self.tile("augment", op, old, value, span), make.constant(target.attr), span)
-            store = ast.Assign([ast.Attribute(make.name(temporary), target.attr, ast.Store())], new)
-            return [begin, make.assign(temporary, self.visit(target.value)), store]
+            new = self.tile("augment", op, old, value, span)
+            store = self.tile("set_attribute", make.name(temporary), make.constant(target.attr), new, span)
+            return [begin, make.assign(temporary, self.visit(target.value)), make.statement(store)]
         raise self.refuse(node, "this assignment", "assign to a name, an element or an attribute")
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:

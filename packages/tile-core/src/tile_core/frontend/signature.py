@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import DType, as_dtype
@@ -169,18 +169,23 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def _defining_locals(function: Any) -> Mapping[str, Any]:
-    """The locals of the call that is defining the function, known by the code object among its constants."""
+def _enclosing_locals(function: Any) -> dict[str, Any]:
+    """The names that the scopes around a function's definition hold, inner ones first: of the call that is defining it,
+    known by the code object among its constants, and of the calls around that one which have not returned."""
+    found: dict[str, Any] = {}
+    inner = function.__code__
     frame = sys._getframe(1)
     while frame is not None:
-        if any(item is function.__code__ for item in frame.f_code.co_consts):
-            return frame.f_locals
+        if any(item is inner for item in frame.f_code.co_consts):
+            for name, value in frame.f_locals.items():
+                found.setdefault(name, value)
+            inner = frame.f_code
         frame = frame.f_back
-    return {}
+    return found
 
 
 def _evaluate(function: Any, name: str, text: str) -> Any:
-    scope = dict(_defining_locals(function))
+    scope = _enclosing_locals(function)
     for free, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             scope[free] = cell.cell_contents
@@ -194,5 +199,7 @@ def _evaluate(function: Any, name: str, text: str) -> Any:
             f"the annotation of parameter {name} uses a name that is not known: {error.name}",
             span=Span(function.__code__.co_filename, function.__code__.co_firstlineno),
             facts=[f"annotation: {text}"],
-            help="define the name before the function, or leave out `from __future__ import annotations`",
+            help=f"define {error.name} before the function; with `from __future__ import annotations` a name from two "
+            f"scopes out is only kept when the scope between uses it: mention {error.name} there, or leave the import "
+            "out",
         ) from None

@@ -175,6 +175,12 @@ class Tracer(Operators):
         """``container[index] op= value``."""
         self.store(container, index, self.augment(op, self.item(container, index, span), value, span), span)
 
+    def set_attribute(self, owner: Any, name: str, value: Any, span: Span) -> None:
+        """``owner.name = value``; objects of a meta class hold expressions, others only what is known while tracing."""
+        if not getattr(type(owner), "__tile_meta__", False):
+            value = self.attribute(value, name, span)
+        setattr(owner, name, value)
+
     def attribute(self, value: Any, name: str, span: Span) -> Any:
         """The value of ``object.name = value``."""
         if is_expression(value) and not isinstance(value, (IntImm, FloatImm)):
@@ -183,7 +189,8 @@ class Tracer(Operators):
                 f"an expression is assigned to the attribute {name}",
                 span=self.place(span),
                 facts=[f"the value is {as_expr(value)!r}"],
-                help="assign it to a local name; attributes hold values that are known while the kernel is traced",
+                help="assign it to a local name, or make the object's class a T.meta_class; attributes of other "
+                "objects hold values that are known while the kernel is traced",
             )
         return value
 
@@ -446,7 +453,7 @@ class Loop:
                 facts=[reason],
                 help="guard the statements with `if`",
             )
-        self.builder.emit(node(span=place))
+        self.builder.jump(node(span=place))
         return False
 
     def _check_iterable(self) -> None:
@@ -526,7 +533,7 @@ class WhileLoop:
         if not self.staged:
             _require_unstaged(self.builder, self.depth, word, place)
             return True
-        self.builder.emit(node(span=place))
+        self.builder.jump(node(span=place))
         return False
 
 

@@ -13,6 +13,8 @@ from .kernel import Kernel as Kernel
 from ..layout import Layout as Layout
 from .tensor import LocalBuffer as LocalBuffer
 from .loop import Parallel as Parallel
+from .loop import Persistent as Persistent
+from .meta import PersistentTileScheduler as PersistentTileScheduler
 from .loop import Pipelined as Pipelined
 from .values import Ramp as Ramp
 from ..frontend import Ref as Ref
@@ -23,11 +25,14 @@ from .tensor import StridedTensor as StridedTensor
 from .tensor import Tensor as Tensor
 from .loop import Unroll as Unroll
 from .loop import Vectorized as Vectorized
+from .loop import While as While
 from .math import abs as abs
+from .vectors import abs2 as abs2
 from .extern import access_ptr as access_ptr
 from .math import acos as acos
 from .math import acosh as acosh
 from .warp import activemask as activemask
+from .vectors import add2 as add2
 from .extern import address_of as address_of
 from .integers import align_up as align_up
 from .values import all_of as all_of
@@ -67,6 +72,7 @@ from .integers import bitwise_not as bitwise_not
 from .integers import bitwise_or as bitwise_or
 from .integers import bitwise_xor as bitwise_xor
 from .types import boolean as boolean
+from .loop import break_loop as break_loop
 from .extern import call_extern as call_extern
 from .values import cast as cast
 from .integers import cdiv as cdiv
@@ -76,6 +82,7 @@ from .math import clamp as clamp
 from .fill import clear as clear
 from .integers import clz as clz
 from ..frontend import const as const
+from .loop import continue_loop as continue_loop
 from .copy import copy as copy
 from .math import copysign as copysign
 from .math import cos as cos
@@ -89,11 +96,15 @@ from ..frontend import dynamic as dynamic
 from ..frontend import empty as empty
 from .math import erf as erf
 from .math import exp as exp
-from .math import exp2 as exp2
 from .math import exp10 as exp10
+from .math import exp2 as exp2
+from .vectors import extract_lane as extract_lane
 from .math import fabs as fabs
 from .fill import fill as fill
+from .types import float16 as float16
+from .types import float32 as float32
 from .types import float4_e2m1fn as float4_e2m1fn
+from .types import float64 as float64
 from .types import float6_e2m3fn as float6_e2m3fn
 from .types import float6_e3m2fn as float6_e3m2fn
 from .types import float8_e3m4 as float8_e3m4
@@ -104,13 +115,11 @@ from .types import float8_e4m3fnuz as float8_e4m3fnuz
 from .types import float8_e5m2 as float8_e5m2
 from .types import float8_e5m2fnuz as float8_e5m2fnuz
 from .types import float8_e8m0fnu as float8_e8m0fnu
-from .types import float16 as float16
-from .types import float32 as float32
-from .types import float64 as float64
 from .math import floor as floor
 from .integers import floordiv as floordiv
 from .integers import floormod as floormod
 from .math import fma as fma
+from .vectors import fma2 as fma2
 from .math import fmod as fmod
 from .gemm import gemm as gemm
 from .kernel import get_block_binding as get_block_binding
@@ -122,6 +131,7 @@ from .kernel import get_thread_binding as get_thread_binding
 from .kernel import get_thread_bindings as get_thread_bindings
 from .kernel import get_thread_extent as get_thread_extent
 from .kernel import get_thread_extents as get_thread_extents
+from .vectors import get_tvm_dtype as get_tvm_dtype
 from .warp import get_warp_group_idx as get_warp_group_idx
 from .warp import get_warp_idx as get_warp_idx
 from .warp import get_warp_idx_sync as get_warp_idx_sync
@@ -132,33 +142,43 @@ from .math import hypot as hypot
 from .values import if_then_else as if_then_else
 from .extern import import_source as import_source
 from .values import infinity as infinity
-from .types import int4 as int4
-from .types import int8 as int8
+from .meta import inline as inline
 from .types import int16 as int16
 from .types import int32 as int32
+from .types import int4 as int4
 from .types import int64 as int64
+from .types import int8 as int8
+from .vectors import is_f8f6f4_family as is_f8f6f4_family
+from .vectors import is_float4 as is_float4
+from .vectors import is_float4_e2m1fn as is_float4_e2m1fn
 from .math import isfinite as isfinite
 from .math import isinf as isinf
 from .math import isnan as isnan
 from .math import ldexp as ldexp
 from .math import likely as likely
 from .math import log as log
+from .math import log10 as log10
 from .math import log1p as log1p
 from .math import log2 as log2
-from .math import log10 as log10
 from .types import long as long
+from .loop import loop_break as loop_break
 from ..frontend import macro as macro
 from .views import make_tensor as make_tensor
 from .views import make_tensor_from_addr as make_tensor_from_addr
 from .warp import match_all_sync as match_all_sync
 from .warp import match_any_sync as match_any_sync
 from .math import max as max
+from .vectors import max2 as max2
 from .values import max_value as max_value
+from .meta import meta_class as meta_class
 from .math import min as min
+from .vectors import min2 as min2
 from .values import min_value as min_value
+from .vectors import mul2 as mul2
 from .warp import named_barrier_arrive as named_barrier_arrive
 from .math import nearbyint as nearbyint
 from .math import nextafter as nextafter
+from .loop import parallel as parallel
 from .integers import popcount as popcount
 from .math import pow as pow
 from ..frontend import prim_func as prim_func
@@ -189,6 +209,7 @@ from .math import sigmoid as sigmoid
 from .math import sin as sin
 from .math import sinh as sinh
 from .math import sqrt as sqrt
+from .vectors import sub2 as sub2
 from .tensor import symbolic as symbolic
 from .warp import sync_grid as sync_grid
 from .warp import sync_threads as sync_threads
@@ -207,11 +228,11 @@ from .warp import tvm_warp_shuffle as tvm_warp_shuffle
 from .warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
 from .warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from .types import uint as uint
-from .types import uint4 as uint4
-from .types import uint8 as uint8
 from .types import uint16 as uint16
 from .types import uint32 as uint32
+from .types import uint4 as uint4
 from .types import uint64 as uint64
+from .types import uint8 as uint8
 from .loop import unroll as unroll
 from .annotate import use_swizzle as use_swizzle
 from .loop import vectorized as vectorized
@@ -390,6 +411,8 @@ __all__ = [
     "Layout",
     "LocalBuffer",
     "Parallel",
+    "Persistent",
+    "PersistentTileScheduler",
     "Pipelined",
     "Ramp",
     "Ref",
@@ -400,11 +423,14 @@ __all__ = [
     "Tensor",
     "Unroll",
     "Vectorized",
+    "While",
     "abs",
+    "abs2",
     "access_ptr",
     "acos",
     "acosh",
     "activemask",
+    "add2",
     "address_of",
     "align_up",
     "all_of",
@@ -445,6 +471,7 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "boolean",
+    "break_loop",
     "call_extern",
     "cast",
     "cdiv",
@@ -454,6 +481,7 @@ __all__ = [
     "clear",
     "clz",
     "const",
+    "continue_loop",
     "copy",
     "copysign",
     "cos",
@@ -467,12 +495,16 @@ __all__ = [
     "empty",
     "erf",
     "exp",
-    "exp2",
     "exp10",
+    "exp2",
+    "extract_lane",
     "fabs",
     "fill",
     "float",
+    "float16",
+    "float32",
     "float4_e2m1fn",
+    "float64",
     "float6_e2m3fn",
     "float6_e3m2fn",
     "float8_e3m4",
@@ -483,13 +515,11 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
-    "float16",
-    "float32",
-    "float64",
     "floor",
     "floordiv",
     "floormod",
     "fma",
+    "fma2",
     "fmod",
     "gemm",
     "get_block_binding",
@@ -501,6 +531,7 @@ __all__ = [
     "get_thread_bindings",
     "get_thread_extent",
     "get_thread_extents",
+    "get_tvm_dtype",
     "get_warp_group_idx",
     "get_warp_idx",
     "get_warp_idx_sync",
@@ -511,34 +542,44 @@ __all__ = [
     "if_then_else",
     "import_source",
     "infinity",
+    "inline",
     "int",
-    "int4",
-    "int8",
     "int16",
     "int32",
+    "int4",
     "int64",
+    "int8",
+    "is_f8f6f4_family",
+    "is_float4",
+    "is_float4_e2m1fn",
     "isfinite",
     "isinf",
     "isnan",
     "ldexp",
     "likely",
     "log",
+    "log10",
     "log1p",
     "log2",
-    "log10",
     "long",
+    "loop_break",
     "macro",
     "make_tensor",
     "make_tensor_from_addr",
     "match_all_sync",
     "match_any_sync",
     "max",
+    "max2",
     "max_value",
+    "meta_class",
     "min",
+    "min2",
     "min_value",
+    "mul2",
     "named_barrier_arrive",
     "nearbyint",
     "nextafter",
+    "parallel",
     "popcount",
     "pow",
     "prim_func",
@@ -569,6 +610,7 @@ __all__ = [
     "sin",
     "sinh",
     "sqrt",
+    "sub2",
     "symbolic",
     "sync_grid",
     "sync_threads",
@@ -587,11 +629,11 @@ __all__ = [
     "tvm_warp_shuffle_down",
     "tvm_warp_shuffle_up",
     "uint",
-    "uint4",
-    "uint8",
     "uint16",
     "uint32",
+    "uint4",
     "uint64",
+    "uint8",
     "unroll",
     "use_swizzle",
     "vectorized",

@@ -43,7 +43,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         "alloc_barrier alloc_cluster_barrier create_barriers mbarrier_arrive mbarrier_arrive_expect_tx"
         " mbarrier_expect_tx mbarrier_wait_parity barrier_arrive barrier_wait ptx_arrive_barrier"
         " ptx_arrive_barrier_expect_tx ptx_arrive_cluster_barrier ptx_cp_async_barrier ptx_fence_barrier_init"
-        " ptx_init_barrier_thread_count ptx_wait_barrier cp_async_barrier_noinc fence_proxy_async shuffle_elect",
+        " ptx_init_barrier_thread_count ptx_wait_barrier cp_async_barrier_noinc fence_proxy_async",
     ),
     (
         _HOPPER,
@@ -91,7 +91,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         _BLACKWELL,
         "dequantise the operands with their scales into shared memory, then T.gemm",
         "gemm_blockscaled mma_gemm_blockscaled tcgen05_gemm_blockscaled tcgen05_mma_blockscaled ptx_mma_block_scale"
-        " make_blockscaled_gemm_layout is_f8f6f4_family",
+        " make_blockscaled_gemm_layout",
     ),
     (
         _BLACKWELL,
@@ -143,7 +143,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         "schedulers that keep state across tiles",
         "use T.Persistent",
-        "PersistentTileScheduler BaseTileScheduler",
+        "BaseTileScheduler",
     ),
     (
         "kernels whose body is CUDA text",
@@ -155,11 +155,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         _TVM,
         "write Python's if and else",
         "If Then Else",
-    ),
-    (
-        _TVM,
-        "write Python's while, break and continue",
-        "While break_loop continue_loop loop_break",
     ),
     (
         _TVM,
@@ -215,11 +210,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _TVM,
-        "use T.Parallel or T.vectorized",
-        "parallel",
-    ),
-    (
-        _TVM,
         "use T.reduce_sum, T.reduce_max, … or T.alloc_reducer",
         "comm_reducer CommReducer Reduce tvm_thread_allreduce",
     ),
@@ -249,11 +239,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _TVM,
-        "use T.shfl_sync, T.shfl_up, T.shfl_down and T.activemask",
-        "tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask",
-    ),
-    (
-        _TVM,
         "raise the error from Python when the kernel is traced, or use T.device_assert",
         "Assert",
     ),
@@ -275,7 +260,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _NODES,
         "annotate with the value's element type, or leave the annotation out",
-        "PrimExpr PrimFunc Any AnyDType JITFunc get_tvm_dtype",
+        "PrimExpr PrimFunc Any AnyDType JITFunc",
     ),
 )
 

@@ -6,11 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CompileError, declare_codes
-from ..frontend.builder import known
-from ..frontend.loops import Nest, loop_bound, serial_range
-from ..ir import IntImm, const
+from ..frontend.builder import Frame, known, require_builder
+from ..frontend.loops import Nest, PersistentTiles, loop_bound, serial_range
+from ..frontend.operators import as_condition, is_expression
+from ..ir import Break, Continue, IntImm, const
+from ..ir import While as _While
 
-__all__ = ["Parallel", "Pipelined", "Serial", "Unroll", "Vectorized", "grid", "serial", "unroll", "vectorized"]
+__all__ = [
+    "Parallel",
+    "Persistent",
+    "Pipelined",
+    "Serial",
+    "Unroll",
+    "Vectorized",
+    "While",
+    "break_loop",
+    "continue_loop",
+    "grid",
+    "loop_break",
+    "parallel",
+    "serial",
+    "unroll",
+    "vectorized",
+]
 
 declare_codes(
     {
@@ -118,7 +136,16 @@ def unroll(
             help="explicit=True writes all iterations out",
         )
     given = {"explicit": True if explicit else None, "unroll_factor": unroll_factor}
-    return serial_range("T.unroll", _bounds(start, stop, step), None, "unroll", _annotations(given, annotations))
+    nest = serial_range("T.unroll", _bounds(start, stop, step), None, "unroll", _annotations(given, annotations))
+    extent = nest.axes[0][1]
+    if explicit and not (isinstance(extent, IntImm) and isinstance(nest.axes[0][0], IntImm)):
+        raise CompileError(
+            "E-LOOP-OPTION",
+            "T.unroll with explicit=True needs constant bounds",
+            facts=[f"found {extent!r} iterations"],
+            help="leave explicit out to let the device's compiler unroll",
+        )
+    return nest
 
 
 def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:
@@ -135,6 +162,110 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] |
     return nest
 
 
+def Persistent(
+    domain: Any,
+    wave_size: Any,
+    index: Any,
+    group_size: int = 8,
+    num_stages: int = 0,
+    *,
+    annotations: Mapping[str, Any] | None = None,
+) -> PersistentTiles:
+    """The tiles of `domain` that worker `index` of `wave_size` takes: ``for by, bx in T.Persistent((rows, columns),
+    workers, block):``. Every tile is taken once, by one worker.
+
+    Args:
+        domain: extents of the grid of tiles, such as ``(T.ceildiv(M, 128), T.ceildiv(N, 128))``.
+        wave_size: workers, as many as run at the same time: usually the blocks of the grid.
+        index: which worker this is, from 0: usually the block's index.
+        group_size: tiles along the first axis whose neighbours along the others follow each other, so that what they
+            read stays in cache.
+        num_stages: how many tiles' loads are in flight at once; 0 does one tile after another.
+        annotations: further hints, by name.
+
+    Raises:
+        CompileError: no integers (E-LOOP-BOUND), a group size or number of stages that is none (E-LOOP-OPTION).
+    """
+    items = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
+    if not items:
+        raise CompileError(
+            "E-PARALLEL-EXTENT", "T.Persistent has no domain", help="write T.Persistent((m, n), workers, bx)"
+        )
+    extents = tuple([loop_bound("T.Persistent", f"extent {axis}", value, None) for axis, value in enumerate(items)])
+    workers = loop_bound("T.Persistent", "wave_size", wave_size, None)
+    if isinstance(workers, IntImm) and workers.value <= 0:
+        raise CompileError(
+            "E-LOOP-OPTION", f"T.Persistent does not take wave_size={workers.value}", help="pass the number of blocks"
+        )
+    number = loop_bound("T.Persistent", "index", index, None)
+    size, stages = known(group_size), known(num_stages)
+    _require_positive("T.Persistent", "group_size", size)
+    if not isinstance(stages, int) or isinstance(stages, bool) or stages < 0:
+        raise CompileError(
+            "E-LOOP-OPTION",
+            f"T.Persistent does not take num_stages={num_stages!r}",
+            facts=["allowed: an integer ≥ 0"],
+            help="leave num_stages out",
+        )
+    pairs = _annotations({"num_stages": stages} if stages else {}, annotations)
+    return PersistentTiles(extents, workers, number, size, pairs)
+
+
+class While:
+    """A loop as a statement of its own: ``with T.While(condition):``, the same as ``while condition:``."""
+
+    def __init__(self, condition: Any) -> None:
+        value = known(condition)
+        if not is_expression(value):
+            raise CompileError(
+                "E-LOOP-BOUND",
+                "T.While needs a condition that is decided when the kernel runs",
+                facts=[f"found {condition!r}"],
+                help="compare a T.alloc_var or an element: with T.While(i < n)",
+            )
+        self.condition = value
+        self._builder: Any = None
+
+    def __enter__(self) -> None:
+        self._builder = builder = require_builder("T.While")
+        builder.require_kernel("T.While")
+        self.condition = as_condition(self.condition, builder.span)
+        builder.adopt(self.condition)
+        builder.push(Frame("while", builder.span, "the T.While loop", "serial"))
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        frame = self._builder.pop()
+        if kind is None:
+            self._builder.emit_built(_While(self.condition, frame.body(), span=frame.span))
+
+
+def loop_break() -> None:
+    """Leaves the innermost loop, as `break` does."""
+    _jump("T.loop_break", Break)
+
+
+def continue_loop() -> None:
+    """Goes on with the next iteration of the innermost loop, as `continue` does."""
+    _jump("T.continue_loop", Continue)
+
+
+break_loop = loop_break
+
+
+def _jump(what: str, node: Any) -> None:
+    builder = require_builder(what)
+    loop = builder.enclosing("loop", "while")
+    if loop is None or loop.loop_kind in ("parallel", "vectorized") or (loop.loop_kind == "pipelined" and loop.stages):
+        raise CompileError(
+            "E-BREAK",
+            f"{what} outside a loop that can be left",
+            span=builder.span,
+            spans=[] if loop is None else [(f"{loop.what} begins here", loop.span)],
+            help="use it in T.serial, T.unroll, `while` and T.Persistent",
+        )
+    builder.jump(node(span=builder.span))
+
+
 def grid(*extents: Any) -> Nest:
     """Nested serial loops: ``for i, j in T.grid(M, N):``."""
     if not extents:
@@ -146,6 +277,7 @@ def grid(*extents: Any) -> Nest:
 Serial = serial
 Unroll = unroll
 Vectorized = vectorized
+parallel = Parallel
 
 
 def _bounds(start: Any, stop: Any, step: Any) -> tuple[Any, ...]:

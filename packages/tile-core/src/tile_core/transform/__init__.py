@@ -20,6 +20,7 @@ from .serialize_pipelines import SerializePipelines
 from .simplify import Simplify
 from .split_host_device import SplitHostDevice
 from .tighten_loop_bounds import TightenLoopBounds
+from .unroll_loops import UnrollLoops
 from .vectorize_loop import VectorizeLoop
 from .verify_buffer_init import VerifyBufferInit
 from .verify_fragment_index import VerifyFragmentIndex
@@ -51,6 +52,7 @@ __all__ = [
     "Simplify",
     "SplitHostDevice",
     "TightenLoopBounds",
+    "UnrollLoops",
     "VectorizeLoop",
     "VerifyBufferInit",
     "VerifyFragmentIndex",

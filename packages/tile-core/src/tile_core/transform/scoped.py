@@ -74,8 +74,11 @@ class ScopedRewriter(Rewriter):
         """The fact that the loop's variable is in its range."""
         if node.step is None:
             return self.prover.bind(node.var, node.min, node.extent)
-        span = binary("add", binary("mul", binary("sub", node.extent, 1), node.step), 1)
-        return self.prover.bind(node.var, node.min, span)
+        reach = binary("mul", binary("sub", node.extent, 1), node.step)
+        if isinstance(node.step, IntImm) and node.step.value < 0:
+            low = binary("add", node.min, reach)
+            return self.prover.bind(node.var, low, binary("sub", const(1, reach.dtype), reach))
+        return self.prover.bind(node.var, node.min, binary("add", reach, 1))
 
     def rewrite_While(self, node: While) -> Stmt:
         # The condition may read what the body writes, so it is no fact inside the body.

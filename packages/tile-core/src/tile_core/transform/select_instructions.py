@@ -89,7 +89,13 @@ def _rank(op: TileOp, facts: Facts, context: PassContext) -> Ranking:
     candidates = [c for c in known_candidates(context) if isinstance(op, c.op)]
     verdicts = [(c, c.legal(op, facts)) for c in candidates]
     forced = dict(op.attributes().get("annotations") or ()).get("prefer_instruction")
-    if forced is not None:
+    if forced == "sync":
+        reason = "prefer_instruction asks for a copy that is done when it returns"
+        verdicts = [(c, v) if _synchronous(c, op) else (c, Declined(reason)) for c, v in verdicts]
+    elif forced in _COPY_ENGINES and all(c.name != forced for c in candidates):
+        # Code for other targets keeps its meaning: how a copy is made is no part of it.
+        forced = None
+    elif forced is not None:
         verdicts = [_forced(op, str(forced), verdicts)]
     legal = [(c, v.cost) for c, v in verdicts if not isinstance(v, Declined)]
     declined = tuple((c.name, v.reason) for c, v in verdicts if isinstance(v, Declined))
@@ -103,6 +109,14 @@ def _rank(op: TileOp, facts: Facts, context: PassContext) -> Ranking:
         )
     # sorted() is stable, so equal costs keep the order in which candidates are listed.
     return Ranking(tuple(sorted(legal, key=lambda pair: pair[1])), declined)
+
+
+# What T.copy may ask for; a target that has no such engine copies in its own way.
+_COPY_ENGINES = ("tma", "cp_async")
+
+
+def _synchronous(candidate: Candidate, op: TileOp) -> bool:
+    return all(effect.completion.kind == "sync" for effect in candidate.effects(op))
 
 
 def _forced(op: TileOp, name: str, verdicts: list[tuple[Candidate, Any]]) -> tuple[Candidate, Any]:

@@ -79,6 +79,9 @@ class _Simplify(ScopedRewriter):
     def loop_range(self, node: For) -> Any:
         if isinstance(node.step, IntImm) and node.step.value > 0:
             return self.prover.bind(node.var, node.min, node.extent, node.step.value)
+        if isinstance(node.step, IntImm) and node.step.value < 0:
+            last = binary("add", node.min, binary("mul", binary("sub", node.extent, 1), node.step))
+            return self.prover.bind(node.var, last, node.extent, -node.step.value)
         if node.step is not None:
             return self.prover.assume(binary("gt", node.extent, const(0, node.extent.dtype)))
         return self.prover.bind(node.var, node.min, node.extent)

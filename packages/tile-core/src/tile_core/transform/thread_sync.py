@@ -20,21 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..analysis.access import root_buffer
-from ..analysis.dependence import ranges_apart, versions_apart
 from ..analysis.memory_access import SharedAccess, shared_steps
-from ..arith import Prover
 from ..errors import CompileError, declare_codes
 from ..ir import (
-    AccessPtr,
     Attr,
-    Binary,
-    Bind,
     Block,
-    Buffer,
-    BufferLoad,
-    BufferStore,
-    Call,
     Evaluate,
     Expr,
     For,
@@ -45,7 +35,6 @@ from ..ir import (
     Rewriter,
     Seq,
     Stmt,
-    Var,
     While,
     binary,
     const,
@@ -53,12 +42,18 @@ from ..ir import (
     walk,
 )
 from ..ir.effects import CommitGroup, Rendezvous
+from ..source import Span
 from .base import Pass, PassContext, register_pass
-from .lower_thread_code import gives_each, variant_symbols
+from .thread_judge import ThreadJudge
 
-__all__ = ["Meetings", "ThreadSync"]
+__all__ = ["MeetingRow", "Meetings", "ThreadSync"]
 
-declare_codes({"E-SYNC-DIVERGENT": "threads would have to meet where not all of them come"})
+declare_codes(
+    {
+        "E-SYNC-DIVERGENT": "threads would have to meet where not all of them come",
+        "E-SYNC-WAIT": "an asynchronous copy's bytes are used before a wait, and the target has no wait to put in",
+    }
+)
 
 # A state that still changes after so many rounds of a loop more than its waits leave groups unfinished is taken as it
 # is, with all its accesses pending.
@@ -82,6 +77,24 @@ class Meetings:
     wait_all: Callable[[str], Stmt] | None = None
     commit: Callable[[str], Stmt] | None = None
     warp: int = 32
+
+
+@dataclass(frozen=True)
+class MeetingRow:
+    """A synchronisation that was put in.
+
+    Args:
+        unit: block, part of the block, or wait (of each thread for its copies).
+        span: in front of what.
+        buffer: what it is about.
+        first, second: kind and place of the two accesses that it orders.
+    """
+
+    unit: str
+    span: Span | None
+    buffer: str
+    first: tuple[str, Span | None]
+    second: tuple[str, Span | None]
 
 
 @register_pass("ThreadSync", needs="FLAT", leaves="same", options=("tl.disable_thread_storage_sync",))
@@ -109,7 +122,7 @@ class _Function(Rewriter):
             count *= extent
         if count <= 1:
             return node
-        judge = _Judge(node, threads, extents, self.context)
+        judge = ThreadJudge(node, threads, extents)
         body, _ = _Walk(judge, self.meetings, self.context).statement(node.body, [])
         self.context.solver_queries += judge.queries
         return node.with_(body=body)
@@ -125,6 +138,8 @@ class _Flow:
         meets: whether every way through meets.
         effects: commits, waits and meetings in order, for accesses that were pending before.
         survivors: accesses of the previous iteration that nothing has ordered.
+        reached: all accesses, each with the effects in front of it: a meeting does not end a copy, so copies that are
+            under way at the entry are compared with all of them.
     """
 
     exposed: list[SharedAccess] = field(default_factory=list)
@@ -132,12 +147,13 @@ class _Flow:
     meets: bool = False
     effects: list[Any] = field(default_factory=list)
     survivors: list[SharedAccess] = field(default_factory=list)
+    reached: list[tuple[SharedAccess, tuple[Any, ...]]] = field(default_factory=list)
 
 
 class _Walk:
     """Walks a kernel's statements, inserting meetings; `statement` returns the new statement and its flow."""
 
-    def __init__(self, judge: _Judge, meetings: Meetings, context: PassContext) -> None:
+    def __init__(self, judge: ThreadJudge, meetings: Meetings, context: PassContext) -> None:
         self.judge = judge
         self.meetings = meetings
         self.context = context
@@ -173,6 +189,7 @@ class _Walk:
             if isinstance(step, SharedAccess):
                 if not flow.meets:
                     flow.exposed.append(step)
+                flow.reached.append((step, tuple(flow.effects)))
                 flow.pending.append(step)
             else:
                 _apply(step, flow)
@@ -186,6 +203,15 @@ class _Walk:
         for stmt in node.stmts:
             # What is pending here and would conflict deeper inside conflicts here, so inner walks start afresh.
             new, inner = self.statement(stmt, [])
+            for queue, (first, second) in self._unfinished(pending, inner.reached).items():
+                changed = True
+                effects: list[Any] = [(queue, 0)]
+                if first.age is None:
+                    effects.insert(0, CommitGroup(queue))
+                out += self._wait(queue, first, second)
+                pending = _after(pending, _Flow(effects=effects))
+                flow.pending = _after(flow.pending, _Flow(effects=effects))
+                flow.effects += effects
             conflict = self.judge.first_conflict(pending, inner.exposed)
             if conflict is not None:
                 changed = True
@@ -197,7 +223,7 @@ class _Walk:
                     waited = {conflict[0].queue} - {None} if self.meetings.wait_all else set()
                     pending = [a for a in pending if a.queue and a.queue not in waited]
                     flow.pending = [a for a in flow.pending if a.queue and a.queue not in waited]
-                    if waited and self._uncommitted(conflict[0]):
+                    if waited and conflict[0].age is None:
                         flow.effects += [CommitGroup(q) for q in waited if q]
                     flow.effects += [*((q, 0) for q in sorted(q for q in waited if q)), Rendezvous("block")]
                     flow.meets = True
@@ -207,6 +233,8 @@ class _Walk:
                 flow.exposed += inner.exposed
             pending = _after(pending, inner)
             flow.pending = _after(flow.pending, inner)
+            before_it = tuple(flow.effects)
+            flow.reached += [(access, (*before_it, *effects)) for access, effects in inner.reached]
             flow.effects += inner.effects
             flow.meets |= inner.meets
         flow.survivors = [a for a in pending if a.moved_from is not None]
@@ -239,8 +267,24 @@ class _Walk:
         # Behind a meeting in the body, only the first iteration's accesses can be reached from the entry.
         exposed = [a.moved({node.var: node.min}) for a in flow.exposed] if flow.meets else flow.exposed
         pending = self._at_exit(node, flow) if flow.meets and settled else flow.pending
-        result = _Flow(exposed, pending, flow.meets and rounds > 0, flow.effects * rounds)
+        reached = self._reached(node, flow)
+        result = _Flow(exposed, pending, flow.meets and rounds > 0, flow.effects * rounds, reached=reached)
         return (node if body is node.body else node.with_(body=body)), result
+
+    def _reached(self, loop: For, flow: _Flow) -> list[tuple[SharedAccess, tuple[Any, ...]]]:
+        """The accesses of a loop, each with the effects in front of it: the first iterations one by one, since copies
+        from before the loop are completed one by one in them."""
+        if not any(isinstance(effect, (CommitGroup, tuple)) for effect in flow.effects):
+            return flow.reached
+        step = loop.step if loop.step is not None else const(1, loop.var.dtype)
+        rounds = self._most_pending(loop.body) + 1
+        found: list[tuple[SharedAccess, tuple[Any, ...]]] = []
+        for number in range(rounds):
+            at = binary("add", loop.min, binary("mul", step, number))
+            done = tuple(flow.effects) * number
+            found += [(access.moved({loop.var: at}), (*done, *effects)) for access, effects in flow.reached]
+        done = tuple(flow.effects) * rounds
+        return found + [(access, (*done, *effects)) for access, effects in flow.reached]
 
     def _most_pending(self, body: Stmt) -> int:
         """The most groups that a wait in a loop's body leaves unfinished: an access is followed so many rounds."""
@@ -283,7 +327,9 @@ class _Walk:
         again, flow = self._with_entry(body, list(flow.pending))
         if not uniform:
             self.divergent.pop()
-        result = _Flow([*head.exposed, *flow.exposed], [*head.pending, *flow.pending])
+        result = _Flow(
+            [*head.exposed, *flow.exposed], [*head.pending, *flow.pending], reached=[*head.reached, *flow.reached]
+        )
         return (node if again is node.body else node.with_(body=again)), result
 
     def _branch(self, node: If, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
@@ -309,6 +355,11 @@ class _Walk:
             taken.meets and skipped.meets and other is not None,
             # Only what both branches do is sure; a wait in one of them is not.
             [e for e in taken.effects if e in skipped.effects],
+            reached=[
+                *head.reached,
+                *((a.where(node.condition), effects) for a, effects in taken.reached),
+                *((a.where(negated), effects) for a, effects in skipped.reached),
+            ],
         )
         changed = then is not node.then_body or other is not node.else_body
         return (node.with_(then_body=then, else_body=other) if changed else node), flow
@@ -316,20 +367,62 @@ class _Walk:
     def _leaf_of(self, expr: Expr, node: Stmt) -> _Flow:
         return self._leaf(Evaluate(expr, span=node.span))
 
+    def _unfinished(
+        self, pending: list[SharedAccess], reached: list[tuple[SharedAccess, tuple[Any, ...]]]
+    ) -> dict[str, tuple[SharedAccess, SharedAccess]]:
+        """Queue → a copy that is under way and the access that needs it to be complete, by whatever thread.
+
+        Copies of one queue into one place are left to the meetings: they are no reason to wait for each other.
+        """
+        found: dict[str, tuple[SharedAccess, SharedAccess]] = {}
+        for a in pending:
+            if a.queue is None or self.judge.independent or (a.queue in found and found[a.queue][0].age is None):
+                continue
+            for b, effects in reached:
+                if a.root is not b.root or not (a.writes or b.writes) or b.queue == a.queue:
+                    continue
+                (now,) = _after([a], _Flow(effects=list(effects))) or (None,)
+                if now is not None and now.queue is not None and self.judge.may_meet(a, b, distinct=False):
+                    found[a.queue] = (a, b)
+                    break
+        return found
+
+    def _wait(self, queue: str, first: SharedAccess, second: SharedAccess) -> list[Stmt]:
+        """Statements after which the executing thread's copies are complete."""
+        uncommitted = first.age is None
+        if self.meetings.wait_all is None or (uncommitted and self.meetings.commit is None):
+            raise CompileError(
+                "E-SYNC-WAIT",
+                f"{second.buffer.name} is used before its asynchronous copy is known to be complete",
+                span=second.span,
+                spans=[("the copy", first.span)],
+                facts=[f"the copy's group is {'not committed' if uncommitted else 'committed, and not waited for'}"],
+                help=f"wait for the copies of {queue} between the two, after a commit",
+            )
+        commits = [self.meetings.commit(queue)] if uncommitted and self.meetings.commit is not None else []
+        self._note("wait", first, second)
+        return [stmt.with_(span=second.span) for stmt in (*commits, self.meetings.wait_all(queue))]
+
+    def _note(self, unit: str, first: SharedAccess, second: SharedAccess) -> None:
+        """Keeps why a synchronisation was put in."""
+        rows = self.context.reports.setdefault("meetings", [])
+        rows.append(
+            MeetingRow(unit, second.span, second.buffer.name, (first.kind, first.span), (second.kind, second.span))
+        )
+
     def _meeting(self, conflict: tuple[SharedAccess, SharedAccess]) -> list[Stmt]:
         """Statements that order the two accesses."""
+        first, second = conflict
         if self.divergent:
-            return self._partial(conflict)
-        queue = conflict[0].queue
-        if queue is None or self.meetings.wait_all is None:
-            return [self.meetings.block()]
-        first = [self.meetings.commit(queue)] if self._uncommitted(conflict[0]) and self.meetings.commit else []
-        return [*first, self.meetings.wait_all(queue), self.meetings.block()]
-
-    @staticmethod
-    def _uncommitted(access: SharedAccess) -> bool:
-        """Whether a wait would pass an asynchronous access by: it belongs to no group yet."""
-        return access.queue is not None and access.age is None
+            stmts = self._partial(conflict)
+            self._note("part of the block", first, second)
+        else:
+            stmts = [self.meetings.block()]
+            if first.queue is not None and self.meetings.wait_all is not None:
+                stmts = self._wait(first.queue, first, second) + stmts
+            self._note("block", first, second)
+        # Whoever asks where a synchronisation comes from is shown the statement that needs it.
+        return [stmt.with_(span=second.span) for stmt in stmts]
 
     def _partial(self, conflict: tuple[SharedAccess, SharedAccess]) -> list[Stmt]:
         interval = self.judge.threads_where(self.divergent)
@@ -382,183 +475,3 @@ def _after(pending: list[SharedAccess], flow: _Flow) -> list[SharedAccess]:
         else:
             pending = [a.waited(*effect) for a in pending]
     return [*pending, *flow.pending]
-
-
-def _divergent_arrays(launch: KernelLaunch) -> set[Buffer]:
-    """Threads' own memory that does not hold the same for all: what is stored there, or where, or whether, differs; or
-    an instruction fills it."""
-    found = {root_buffer(b) for b in variant_symbols(launch, True) if isinstance(b, Buffer)}
-    for node in walk(launch.body):
-        if isinstance(node, AccessPtr) and node.mode != "r":
-            found.add(root_buffer(node.buffer))
-        elif isinstance(node, BufferStore) and node.buffer.data is not None:
-            # What is stored through a view is seen through others.
-            found.add(root_buffer(node.buffer))
-    return found
-
-
-class _Judge:
-    """Decides whether two accesses by different threads may meet on a byte."""
-
-    def __init__(self, launch: KernelLaunch, threads: list[Var], extents: list[int], context: PassContext) -> None:
-        self.threads = threads
-        self.extents = extents
-        self.extent_of = dict(zip(threads, extents))
-        self.prover = Prover()
-        self.divergent_vars: set[Var] = set(threads)
-        self.divergent_arrays = _divergent_arrays(launch)
-        self.active: list[For] = []
-        self.independent = False
-        self.ranges: dict[Var, tuple[Expr, Expr]] = {}
-        for var, extent in zip(launch.grid_vars, launch.grid):
-            self.prover.bind(var, 0, extent)
-        self.known: dict[tuple[str, ...], bool] = {}
-
-    @property
-    def queries(self) -> int:
-        return self.prover.solver_queries
-
-    def note(self, node: Stmt) -> None:
-        """Remembers binds whose values differ between threads."""
-        if isinstance(node, Bind) and not self.uniform(node.value):
-            self.divergent_vars.add(node.var)
-
-    def uniform(self, expr: Expr) -> bool:
-        """Whether all threads of a block compute the same value: it depends on no thread index, and on a thread's own
-        memory only where that holds the same for all."""
-        for item in walk(expr):
-            if isinstance(item, Var) and item in self.divergent_vars:
-                return False
-            if isinstance(item, BufferLoad) and item.buffer.memory.level == "thread":
-                if root_buffer(item.buffer) in self.divergent_arrays:
-                    return False
-            if isinstance(item, Call) and gives_each(item):
-                return False
-        return True
-
-    def enter(self, loop: For) -> None:
-        """A loop whose variable is the same for both accesses, while inside."""
-        self.active.append(loop)
-        self.ranges[loop.var] = (loop.min, loop.extent)
-        if not (self.uniform(loop.min) and self.uniform(loop.extent)):
-            self.divergent_vars.add(loop.var)
-
-    def leave(self, loop: For) -> None:
-        self.active.pop()
-
-    def first_conflict(
-        self, earlier: list[SharedAccess], later: list[SharedAccess]
-    ) -> tuple[SharedAccess, SharedAccess] | None:
-        """The first pair that may race."""
-        if self.independent:
-            return None
-        for b in later:
-            for a in earlier:
-                if a.root is b.root and (a.writes or b.writes) and not (a.atomic and b.atomic):
-                    if self.may_meet(a, b):
-                        return a, b
-        return None
-
-    def may_meet(self, a: SharedAccess, b: SharedAccess) -> bool:
-        """Whether two distinct threads may touch one byte. What is not disproved may be."""
-        key = tuple(repr(x) for x in (a.low, a.high, b.low, b.high, a.conditions, b.conditions, len(self.active)))
-        known = self.known.get(key)
-        if known is None:
-            known = self.known[key] = not self._apart(a, b)
-        return known
-
-    def _apart(self, a: SharedAccess, b: SharedAccess) -> bool:
-        shared = {loop.var for loop in self.active}
-        renamed: dict[Any, Expr] = {}
-        for var in _variables(a):
-            if var in self.divergent_vars or (var in self.ranges and var not in shared):
-                renamed[var] = Var(f"{var.name}_other", var.dtype)
-        moved = a.moved(renamed)
-        with _Scope(self.prover) as scope:
-            for var in {*_variables(moved), *_variables(b)}:
-                self._range(scope, var, renamed)
-            ranges = (moved.low, moved.high), (b.low, b.high)
-            if ranges_apart(*ranges, self.prover):
-                return True
-            if a.buffer is b.buffer and versions_apart(*ranges, _offset(a.buffer), self.prover):
-                return True
-            for condition in (*moved.conditions, *b.conditions):
-                scope.assume(condition)
-            different: Expr | None = None
-            for thread in self.threads:
-                if thread in renamed:
-                    other = binary("ne", thread, renamed[thread])
-                    different = other if different is None else binary("or", different, other)
-            if different is not None and all(t in renamed or e == 1 for t, e in zip(self.threads, self.extents)):
-                scope.assume(different)
-            disjoint = binary("or", binary("le", moved.high, b.low), binary("le", b.high, moved.low))
-            return self.prover.proves(disjoint)
-
-    def _range(self, scope: _Scope, var: Var, renamed: dict[Any, Expr]) -> None:
-        original = next((k for k, v in renamed.items() if v is var), var)
-        if original in self.extent_of:
-            scope.bind(var, const(0, var.dtype), const(self.extent_of[original], var.dtype))
-        elif original in self.ranges:
-            low, extent = self.ranges[original]
-            scope.bind(var, low, extent)
-
-    def threads_where(self, conditions: list[Expr]) -> tuple[int, int] | None:
-        """(first, count) of the threads for which conditions of the forms ``tx < n``, ``tx >= n`` hold, or None."""
-        if len(self.threads) != 1:
-            return None
-        low, high = 0, self.extents[0]
-        for condition in conditions:
-            bound = _bound_on(condition, self.threads[0])
-            if bound is None:
-                return None
-            low, high = max(low, bound[0]), min(high, bound[1])
-        return (low, high - low) if high > low else None
-
-
-def _bound_on(condition: Expr, thread: Var) -> tuple[int, int] | None:
-    if not isinstance(condition, Binary) or condition.a is not thread or not isinstance(condition.b, IntImm):
-        return None
-    value, top = condition.b.value, 1 << 30
-    return {"lt": (0, value), "le": (0, value + 1), "ge": (value, top), "gt": (value + 1, top)}.get(condition.op)
-
-
-class _Scope:
-    """Facts that hold while two accesses are compared."""
-
-    def __init__(self, prover: Prover) -> None:
-        self.prover = prover
-        self.opened: list[Any] = []
-
-    def __enter__(self) -> _Scope:
-        return self
-
-    def bind(self, var: Var, low: Expr, extent: Expr) -> None:
-        self._open(self.prover.bind(var, low, extent))
-
-    def assume(self, condition: Expr) -> None:
-        self._open(self.prover.assume(condition))
-
-    def _open(self, fact: Any) -> None:
-        fact.__enter__()
-        self.opened.append(fact)
-
-    def __exit__(self, *error: Any) -> None:
-        while self.opened:
-            self.opened.pop().__exit__(None, None, None)
-
-
-def _variables(access: SharedAccess) -> list[Var]:
-    found: dict[Var, None] = {}
-    for expr in (access.low, access.high, *access.conditions):
-        found.update((n, None) for n in walk(expr) if isinstance(n, Var))
-    return list(found)
-
-
-def _offset(buffer: Buffer) -> int:
-    """Bytes from the start of the arena to that of a view in it."""
-    offset = 0
-    while buffer.data is not None:
-        if isinstance(buffer.offset, IntImm):
-            offset += buffer.offset.value * buffer.data.dtype.storage_bits // 8
-        buffer = buffer.data
-    return offset

@@ -119,7 +119,8 @@ class Nest:
         ]
         if not bits:
             bits = [a.buffer.dtype.storage_bits for a in self.accesses] or [_VECTOR_BITS]
-        vector = gcd(self.extents[-1], max(1, _VECTOR_BITS // min(bits)))
+        widest = self.loops[0].annotation("coalesced_width") or max(1, _VECTOR_BITS // min(bits))
+        vector = gcd(self.extents[-1], widest)
         # Elements of four bits stay together in their byte.
         least = 2 if min(bits) < 8 and self.extents[-1] % 2 == 0 else 1
         while vector > least and prod(self.extents) < vector * threads:
