@@ -53,7 +53,7 @@ v = T.alloc_var("float32")
         ("T.reduce(c, r, 'max', 1, True)", 'T.reduce(c, r, kind="max", axis=1)'),
         ("T.cumsum(c)", 'T.scan(c, c, kind="sum", axis=0)'),
         ("T.cummax(c, dim=-1, reverse=True)", 'T.scan(c, c, kind="max", axis=1, reverse=True)'),
-        ("T.atomic_add(B[0, 0], 1.0)", "T.atomic_update(B[0, 0], 1.0)"),
+        ("T.atomic_add(B[0, 0], 1.0)", 'T.atomic_add(T.access_ptr(B[0, 0], "rw", 1), 1.0, "relaxed")'),
         ("T.atomic_max(B[0:8, 0:8], c[0:8, 0:8])", 'T.atomic_update(B[0:8, 0:8], c[0:8, 0:8], kind="max")'),
         ("T.atomic_min(B[0, 0], r[0:8])", 'T.atomic_update(B[0, 0:8], r[0:8], kind="min")'),
         (

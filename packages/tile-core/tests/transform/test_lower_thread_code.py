@@ -152,7 +152,7 @@ def test_a_sync_of_a_part_of_the_block_is_an_error(apply):
     with pytest.raises(CompileError, match="E-THREAD-PARTIAL") as found:
         apply(text.format(count=32), LowerThreadCode)
     assert "threads that meet: 32" in str(found.value)
-    assert "threads of the block: 64" in str(found.value)
+    assert "threads that reach it: 64" in str(found.value)
 
 
 def test_a_return_of_some_threads_is_an_error(apply):

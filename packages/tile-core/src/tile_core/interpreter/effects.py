@@ -15,7 +15,7 @@ from .values import convert
 if TYPE_CHECKING:
     from .machine import Machine
 
-__all__ = ["EFFECTS", "register_effect"]
+__all__ = ["EFFECTS", "register_effect", "sync_threads"]
 
 EFFECTS: dict[str, Callable[[Any, Call], Any]] = {}
 
@@ -27,7 +27,8 @@ def register_effect(name: str, function: Callable[[Any, Call], Any]) -> None:
     EFFECTS[name] = function
 
 
-def _sync_threads(machine: Machine, call: Call) -> None:
+def sync_threads(machine: Machine, call: Call) -> None:
+    """A meeting of the whole block, which all threads must reach."""
     mask = machine.mask
     if machine.threads is None or mask is None:
         return
@@ -70,14 +71,42 @@ def _atomic(op: str) -> Callable[[Any, Call], Any]:
     return update
 
 
-register_effect("sync_threads", _sync_threads)
+def _atomic_load(machine: Machine, call: Call) -> Any:
+    pointer = call.args[0]
+    assert isinstance(pointer, AccessPtr)
+    indices = tuple(machine.evaluate(i) for i in pointer.indices)
+    return machine.load(pointer.buffer, indices, False, None, call.span)
+
+
+def _async_copy(machine: Machine, call: Call) -> None:
+    """Done at once: what a copy writes may not be looked at before a wait, so nobody sees the difference."""
+    target, source = call.args[0], call.args[1]
+    assert isinstance(target, AccessPtr) and isinstance(source, AccessPtr)
+    allowed = machine.evaluate(call.args[2]) if len(call.args) > 2 else None
+    to = tuple(machine.evaluate(i) for i in target.indices)
+    start = tuple(machine.evaluate(i) for i in source.indices)
+    for element in range(machine.integer(target.extent)):
+        value = machine.load(source.buffer, (*start[:-1], start[-1] + element), False, allowed, call.span)
+        machine.store(target.buffer, (*to[:-1], to[-1] + element), False, None, value, call.span)
+
+
+def _nothing(machine: Machine, call: Call) -> None:
+    """Groups and waits of copies that are done at once."""
+
+
+register_effect("sync_threads", sync_threads)
+register_effect("async_copy", _async_copy)
+register_effect("async_commit", _nothing)
+register_effect("async_wait", _nothing)
+register_effect("atomic_load", _atomic_load)
+register_effect("atomic_store", _atomic("exch"))
 for _name, _op in (
-    ("atomic_add", "add"),
-    ("atomic_max", "max"),
-    ("atomic_min", "min"),
-    ("atomic_and", "bitand"),
-    ("atomic_or", "bitor"),
-    ("atomic_xor", "bitxor"),
-    ("atomic_exchange", "exch"),
+    ("add", "add"),
+    ("max", "max"),
+    ("min", "min"),
+    ("and", "bitand"),
+    ("or", "bitor"),
+    ("xor", "bitxor"),
 ):
-    register_effect(_name, _atomic(_op))
+    register_effect(f"atomic_{_name}", _atomic(_op))
+    register_effect(f"atomic_fetch_{_name}", _atomic(_op))

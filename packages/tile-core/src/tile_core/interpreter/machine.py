@@ -33,7 +33,7 @@ from ..ir import (
     While,
     has_thread_code,
 )
-from ..tileop import AtomicUpdate, TileOp
+from ..tileop import TileOp
 from .batch import Plan, plan_batch
 from .effects import EFFECTS
 from .evaluate import Evaluator
@@ -381,11 +381,7 @@ class Machine(Evaluator):
             self._as_one_thread(int(thread), stmt.op)
 
     def _differs_by_thread(self, op: TileOp) -> bool:
-        """Whether each thread performs the op on a tile, or with a value, of its own. An update of a single element
-        is each thread's in code for threads."""
-        if isinstance(op, AtomicUpdate) and op.dst.static_extents() is not None:
-            if set(op.dst.static_extents() or ()) <= {1}:
-                return True
+        """Whether each thread performs the op on a tile, or with a value, of its own."""
         exprs = [*op.expressions(), *(low for _, _, region in op.operands() for low in region.mins)]
         return any(np.ndim(self.evaluate(e)) for e in exprs)
 

@@ -68,6 +68,7 @@ from .stmt import (
     seq,
 )
 from .structural import assert_structural_equal, first_mismatch, structural_equal, structural_key
+from .thread_intrinsics import has_thread_code, is_thread_call
 from .values import IndexMap, register_value
 from .visit import Rewriter, Visitor, substitute, walk
 
@@ -147,7 +148,9 @@ __all__ = [
     "first_mismatch",
     "form_index",
     "full_region",
+    "has_thread_code",
     "intrinsics",
+    "is_thread_call",
     "node",
     "operand",
     "parse",

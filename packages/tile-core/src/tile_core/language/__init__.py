@@ -22,6 +22,7 @@ from .annotate import (
     assume,
     use_swizzle,
 )
+from .async_copy import async_copy, ptx_commit_group, ptx_cp_async, ptx_wait_group
 from .atomic import (
     atomic_add,
     atomic_addx2,
@@ -132,6 +133,7 @@ from .math import (
 )
 from .meta import PersistentTileScheduler, inline, meta_class
 from .names import missing_name as _missing_name
+from .rearrange import c2d_im2col, im2col, transpose
 from .reduce import (
     cummax,
     cumsum,
@@ -314,6 +316,7 @@ __all__ = [
     "asin",
     "asinh",
     "assume",
+    "async_copy",
     "atan",
     "atan2",
     "atanh",
@@ -337,6 +340,7 @@ __all__ = [
     "bool",
     "boolean",
     "break_loop",
+    "c2d_im2col",
     "call_extern",
     "cast",
     "cdiv",
@@ -405,6 +409,7 @@ __all__ = [
     "handle",
     "hypot",
     "if_then_else",
+    "im2col",
     "import_source",
     "infinity",
     "inline",
@@ -449,6 +454,9 @@ __all__ = [
     "pow",
     "prim_func",
     "ptr",
+    "ptx_commit_group",
+    "ptx_cp_async",
+    "ptx_wait_group",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",
@@ -486,6 +494,7 @@ __all__ = [
     "tan",
     "tanh",
     "tfloat32",
+    "transpose",
     "trunc",
     "truncdiv",
     "truncmod",

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import Frame, known, require_builder
 from ..frontend.operators import as_condition, is_expression
-from ..ir import Buffer, Call, Evaluate, as_expr, cast
+from ..ir import Buffer, as_expr, cast
 from ..layout import Fragment, Layout
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "annotate_pass_configs",
     "annotate_safe_value",
     "assume",
-    "sync_threads",
     "use_swizzle",
 ]
 
@@ -151,21 +149,6 @@ def annotate_pass_configs(configs: Mapping[Any, Any]) -> None:
     known_pairs = dict(builder.attrs.get("pass_configs", ()))
     known_pairs.update({str(getattr(key, "value", key)): value for key, value in configs.items()})
     builder.attrs["pass_configs"] = tuple(known_pairs.items())
-
-
-def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
-    """All threads of the block meet here. Between tile ops the compiler synchronises by itself; this is for code with
-    thread indices."""
-    builder = require_builder("T.sync_threads")
-    builder.require_kernel("T.sync_threads")
-    if barrier_id is not None or arrive_count is not None:
-        raise CompileError(
-            "E-ANNOTATE",
-            "T.sync_threads of a named barrier is not in this version",
-            facts=[f"found barrier_id={barrier_id!r}, arrive_count={arrive_count!r}"],
-            help="write T.sync_threads() to let all threads of the block meet",
-        )
-    builder.emit(Evaluate(Call("sync_threads", (), DType("void"))))
 
 
 def _kernel_frame() -> Frame:

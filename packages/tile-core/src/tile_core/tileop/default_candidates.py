@@ -21,7 +21,6 @@ from ..ir import (
     Expr,
     For,
     IntImm,
-    Intrinsic,
     Select,
     Stmt,
     StringImm,
@@ -29,10 +28,9 @@ from ..ir import (
     binary,
     cast,
     const,
-    register_intrinsic,
     seq,
 )
-from .atomic import ATOMIC_KINDS, AtomicUpdate
+from .atomic import AtomicUpdate
 from .candidate import Candidate, Declined, Facts, LowerContext, Ok
 from .copy import Copy
 from .fill import Fill
@@ -57,13 +55,6 @@ __all__ = [
 ]
 
 INT32, FLOAT32, VOID, BOOL = DType("int32"), DType("float32"), DType("void"), DType("bool")
-
-for _kind in ATOMIC_KINDS:
-    register_intrinsic(
-        Intrinsic(
-            f"atomic_{_kind}", 3, "void", False, doc=f"(address, value, StringImm memory order): {_kind}, indivisibly"
-        )
-    )
 
 
 class CopyLoops(Candidate):

@@ -15,6 +15,7 @@ from typing import Any
 from ..arith import Prover
 from ..ir import (
     AccessPtr,
+    Bind,
     Block,
     Buffer,
     BufferLoad,
@@ -83,9 +84,25 @@ class _Guard(ScopedRewriter):
             return self.rewrite_children(node)
         guards: list[Expr] = []
         for item in walk(node.value):
-            if isinstance(item, AccessPtr) and isinstance(item.extent, IntImm) and item.extent.value == 1:
+            if isinstance(item, AccessPtr) and _is_element(item):
                 guards += self._unproven(item.buffer, item.indices)
         return self._guarded(node, guards)
+
+    def rewrite_Bind(self, node: Bind) -> Stmt:
+        """An update of one element that gives the value before: outside of the tensor that is the safe value."""
+        value = node.value
+        pointers = [a for a in value.args if isinstance(a, AccessPtr)] if isinstance(value, Call) else []
+        if not pointers or find_intrinsic(value.op).pure:  # type: ignore[attr-defined]
+            return self.rewrite_children(node)
+        guards = [g for p in pointers if _is_element(p) for g in self._unproven(p.buffer, p.indices)]
+        guard = _all(guards)
+        with self.scope(*(self.prover.assume(g) for g in guards)):
+            new = self.rewrite(value)
+        if guard is None:
+            return node if new is value else node.with_(value=new)
+        safe = self.safe_values.get(pointers[0].buffer)
+        other = const(0, value.dtype) if safe is None else cast(safe, value.dtype)
+        return node.with_(value=Select(guard, new, other, True, span=node.span))
 
     def rewrite_BufferLoad(self, node: BufferLoad) -> Expr:
         new = self.rewrite_children(node)
@@ -122,6 +139,10 @@ class _Guard(ScopedRewriter):
                 if not (isinstance(decided, IntImm) and decided.value) and not self.prover.proves(decided):
                     found.append(condition)
         return found
+
+
+def _is_element(pointer: AccessPtr) -> bool:
+    return isinstance(pointer.extent, IntImm) and pointer.extent.value == 1
 
 
 def _ends(index: Ramp) -> tuple[Expr, Expr]:

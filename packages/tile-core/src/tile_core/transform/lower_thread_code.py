@@ -5,15 +5,18 @@ Statements that depend on the thread become the body of a parallel loop over the
 such loop and starts the next. What does not depend on the thread runs once. A value that threads keep across a sync
 (a local buffer, a bound variable) gets one element a thread, threads last, so that neighbours lie side by side.
 
-Every thread must reach a sync: one under a condition or in a loop that differs between threads is an error, since
-there is no order of loops that could carry it out.
+Every thread must reach a sync of the block: one under a condition or in a loop that differs between threads is an
+error, since there is no order of loops that could carry it out. What the lanes of a warp do together (`shfl`, votes,
+`sync_warp`) also ends the loop over the threads; under a condition that differs between threads, the condition is kept
+for each thread and every loop that comes out of its body asks for it. Updates that add up are made by every thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..ir import (
     AccessPtr,
@@ -34,20 +37,26 @@ from ..ir import (
     PrimFunc,
     Return,
     Rewriter,
+    Select,
     Seq,
     Stmt,
     Var,
     While,
     binary,
+    cast,
     const,
+    has_thread_code,
+    is_thread_call,
     seq,
     substitute,
+    unary,
     walk,
 )
 from .base import Pass, PassContext, register_pass
 from .scoped import is_index
+from .thread_collectives import Together
 
-__all__ = ["LowerThreadCode"]
+__all__ = ["LowerThreadCode", "gives_each", "variant_symbols"]
 
 declare_codes(
     {
@@ -68,12 +77,18 @@ class _Launches(Rewriter):
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
         if not node.thread_vars:
             return node
-        body = _Threads(node).lower(node.body)
-        return node.with_(thread_vars=(), threads=(), body=body)
+        threads = _Threads(node)
+        body = threads.lower(node.body)
+        arrays = tuple(threads.arrays)
+        return node.with_(thread_vars=(), threads=(), body=Block(arrays, body) if arrays else body)
 
 
 class _Threads:
-    """One launch: which symbols differ between threads, and the body as loops over threads."""
+    """One launch: which symbols differ between threads, and the body as loops over threads.
+
+    `guard` holds, where a condition that differs between threads has been split round a meeting of some of them, which
+    threads it holds for.
+    """
 
     def __init__(self, launch: KernelLaunch) -> None:
         self.vars = launch.thread_vars
@@ -82,25 +97,40 @@ class _Threads:
         for extent in self.extents:
             if isinstance(extent, IntImm):
                 self.count *= extent.value
-        self.variant = _variant_symbols(launch)
+        self.by_thread = has_thread_code(launch.body, launch.thread_vars)
+        self.variant = variant_symbols(launch, self.by_thread)
         self.kept: dict[Any, Buffer] = {}
+        self.arrays: list[Buffer] = []
+        self.guard: Buffer | None = None
+        self.conditions: list[Expr] = []
+        self.together = Together(self.count, self.array)
+
+    def array(self, name: str, size: int, dtype: DType) -> Buffer:
+        """An array that lives as long as the kernel."""
+        buffer = Buffer(name, (const(size, "int32"),), dtype, "local")
+        self.arrays.append(buffer)
+        return buffer
 
     # Statements that end up without syncs
 
     def lower(self, stmt: Stmt) -> Stmt:
         """The statement for all threads: loops over threads round what differs between them."""
-        if _is_sync(stmt):
-            self._check_sync(stmt)
-            return Seq(())
-        if self.is_thread_code(stmt):
+        if _is_meeting(stmt):
+            return self.meeting(stmt)
+        call = _thread_call(stmt)
+        if call is not None:
+            return self.collective(stmt, call)
+        if self.is_thread_code(stmt) or (self.guard is not None and not _has_meeting(stmt)):
             return self.over_threads(stmt)
-        if not self.differs(stmt) and not _has_sync(stmt):
+        if not self.differs(stmt) and not _has_meeting(stmt):
             return stmt
         if isinstance(stmt, Seq):
             return self.sequence(stmt)
         if isinstance(stmt, Block):
             return self.block(stmt)
-        self._check_uniform(stmt)
+        if self._divergent_control(stmt) is not None:
+            self._check_uniform(stmt)
+            return self.divergent(stmt)
         return stmt.map_children(lambda c: self.lower(c) if isinstance(c, Stmt) else c)
 
     def sequence(self, stmt: Seq) -> Stmt:
@@ -115,9 +145,9 @@ class _Threads:
                 run.clear()
 
         for item in stmt.stmts:
-            if self.is_thread_code(item):
+            if self._runs(item):
                 run.append(item)
-            elif isinstance(item, Bind) and is_index(item.value):
+            elif isinstance(item, Bind) and is_index(item.value) and item.var not in self.variant:
                 # The same on all threads and at all times: it need not end the run.
                 result.append(item)
             else:
@@ -125,6 +155,10 @@ class _Threads:
                 result.append(self.lower(item))
         end_run()
         return seq(*result)
+
+    def _runs(self, item: Stmt) -> bool:
+        """Whether a statement joins those before it in one loop over the threads."""
+        return self.is_thread_code(item) or (self.guard is not None and not _has_meeting(item))
 
     def block(self, stmt: Block) -> Stmt:
         """Thread-level buffers that differ between threads get one copy a thread."""
@@ -136,34 +170,32 @@ class _Threads:
                 allocations.append(wide)
             else:
                 allocations.append(buffer)
-        return self._with_kept(stmt.with_(allocations=tuple(allocations), body=self.lower(stmt.body)), stmt)
-
-    def _with_kept(self, new: Block, old: Block) -> Block:
-        kept = [b for symbol, b in self.kept.items() if isinstance(symbol, Var) and b not in self._placed]
-        self._placed.update(kept)
-        return new.with_(allocations=(*new.allocations, *kept)) if kept else new
-
-    @property
-    def _placed(self) -> set[Buffer]:
-        return self.__dict__.setdefault("placed", set())
+        return stmt.with_(allocations=tuple(allocations), body=self.lower(stmt.body))
 
     def _keep_binds(self, stmt: Seq) -> None:
         """Finds variables that are bound in one run and used in a later one."""
         owner: dict[Var, int] = {}
         run = 0
         for item in stmt.stmts:
-            if not self.is_thread_code(item) and not (isinstance(item, Bind) and is_index(item.value)):
+            runs = self._runs(item)
+            if not runs and not (isinstance(item, Bind) and is_index(item.value) and item.var not in self.variant):
                 run += 1
-            if isinstance(item, Bind) and item.var in self.variant:
-                owner[item.var] = run
+            if isinstance(item, Bind) and (item.var in self.variant or (runs and self.guard is not None)):
+                owner[item.var] = run if runs else -1
             for node in walk(item):
-                if isinstance(node, Var) and owner.get(node, run) != run and node not in self.kept:
-                    self.kept[node] = Buffer(node.name, (const(self.count, "int32"),), node.dtype, "local")
+                if isinstance(node, Var) and owner.get(node, run) != run:
+                    self.keep(node)
+
+    def keep(self, var: Var) -> Buffer:
+        """The array that holds a variable's value for each thread."""
+        if var not in self.kept:
+            self.kept[var] = self.array(var.name, self.count, var.dtype)
+        return self.kept[var]
 
     def is_thread_code(self, stmt: Stmt) -> bool:
         """Whether a statement is what each thread does on its own: it differs between threads and holds nothing for the
         whole block."""
-        if not self.differs(stmt) or _has_sync(stmt):
+        if not self.differs(stmt) or _has_meeting(stmt):
             return False
         if not isinstance(stmt, (Seq, Block)) and self._divergent_control(stmt) is not None:
             return True
@@ -175,11 +207,21 @@ class _Threads:
     # Loops over threads
 
     def over_threads(self, stmt: Stmt) -> Stmt:
-        """A parallel loop over the threads, x innermost, with kept values in their buffers."""
+        """A parallel loop over the threads, x innermost, with kept values in their buffers; only those that `guard`
+        lets do something."""
         _check_jumps(stmt)
+        guard = self.guard
+        return self.each(lambda thread: stmt, lambda thread, body: body if guard is None else _if(guard, thread, body))
+
+    def each(self, build: Callable[[Expr], Stmt], wrap: Callable[[Expr, Stmt], Stmt] | None = None) -> Stmt:
+        """A parallel loop over the threads: what `build` makes of the thread's number, with kept values in their
+        buffers."""
         fresh = {v: v.with_() for v in self.vars}
-        body = _Expand(self.kept, self.linear(fresh)).rewrite(stmt)
+        thread = self.linear(fresh)
+        stmt = build(thread)
+        body = _Expand(self.kept, thread).rewrite(stmt)
         body = substitute(Seq(()) if body is None else body, fresh)
+        body = body if wrap is None else wrap(thread, body)
         for var, extent in zip(self.vars, self.extents):
             if isinstance(extent, IntImm) and extent.value == 1:
                 body = substitute(body, {fresh[var]: const(0, var.dtype)})
@@ -199,22 +241,137 @@ class _Threads:
         return number
 
     def differs(self, stmt: Stmt) -> bool:
-        """Whether a statement does something else on different threads."""
-        return any(symbol in self.variant for symbol in _symbols(stmt))
+        """Whether a statement does something else on different threads, or something that counts for each of them."""
+        return any(symbol in self.variant for symbol in _symbols(stmt)) or (self.by_thread and _counts(stmt))
+
+    # What threads do together
+
+    def collective(self, stmt: Stmt, call: Call) -> Stmt:
+        """A call in which the lanes of a warp, or all threads, work together: what each brings is stored first, then
+        each takes what it gets."""
+        whole = call.op.startswith("sync_threads_")
+        if whole and self.guard is not None:
+            raise self._divergent(stmt)
+        brought = [self.array("brought", self.count, a.dtype) for a in call.args[:3]]
+        guard = self.guard
+        store = self.each(
+            lambda thread: seq(*(BufferStore(b, a, (thread,)) for b, a in zip(brought, call.args))),
+            lambda thread, body: body if guard is None else _if(guard, thread, body),
+        )
+        var = stmt.var if isinstance(stmt, Bind) else None
+        if whole:
+            result = self.array("total", 1, call.dtype)
+            total = self.together.total(call.op.removeprefix("sync_threads_"), brought[0], result)
+            taken = [] if var is None else [Bind(var, BufferLoad(result, (const(0, "int32"),)), span=stmt.span)]
+            return seq(store, total, *taken)
+        result = self.array("given", self.count, call.dtype) if var is None else self.keep(var)
+        return seq(store, self.together.lower(call, brought, guard, result))
+
+    def divergent(self, stmt: Stmt) -> Stmt:
+        """A condition or loop that differs between threads, round a meeting of those for which it holds."""
+        if isinstance(stmt, If):
+            then_guard = self._narrow(stmt.condition)
+            result = [then_guard[1], self._under(then_guard[0], stmt.condition, stmt.then_body)]
+            if stmt.else_body is not None:
+                opposite = unary("not", stmt.condition)
+                else_guard = self._narrow(opposite)
+                result.insert(1, else_guard[1])
+                result.append(self._under(else_guard[0], opposite, stmt.else_body))
+            return seq(*result)
+        if isinstance(stmt, For):
+            return self._divergent_for(stmt)
+        assert isinstance(stmt, While)
+        guard, test = self._narrow(stmt.condition)
+        some = self.array("some", 1, DType("int32"))
+        again = self.together.total("or", guard, some)
+        body = seq(self._under(guard, stmt.condition, stmt.body), self._renew(guard, stmt.condition), again)
+        condition = binary("ne", BufferLoad(some, (const(0, "int32"),)), 0)
+        return seq(test, again, While(condition, body, span=stmt.span))
+
+    def _divergent_for(self, stmt: For) -> Stmt:
+        count, low = self.array("count", self.count, DType("int32")), self.keep(stmt.var)
+        most, zero = self.array("most", 1, DType("int32")), const(0, "int32")
+        step: Expr = const(1, stmt.var.dtype) if stmt.step is None else stmt.step
+        first = self.array("first", self.count, stmt.var.dtype)
+        guard = self.guard
+        start = self.each(
+            lambda thread: seq(
+                BufferStore(
+                    count,
+                    cast(stmt.extent, "int32")
+                    if guard is None
+                    else Select(BufferLoad(guard, (thread,)), cast(stmt.extent, "int32"), zero, True),
+                    (thread,),
+                ),
+                BufferStore(first, stmt.min, (thread,)),
+            )
+        )
+        longest = seq(
+            BufferStore(most, zero, (zero,)),
+            self.together.each(
+                lambda t: BufferStore(most, binary("max", BufferLoad(most, (zero,)), BufferLoad(count, (t,))), (zero,)),
+                kind="serial",
+            ),
+        )
+        turn = Var(f"{stmt.var.name}_turn", DType("int32"))
+        inside = self.array("inside", self.count, DType("bool"))
+        advance = self.each(
+            lambda thread: seq(
+                BufferStore(inside, binary("lt", turn, BufferLoad(count, (thread,))), (thread,)),
+                BufferStore(
+                    low,
+                    binary("add", BufferLoad(first, (thread,)), binary("mul", cast(turn, stmt.var.dtype), step)),
+                    (thread,),
+                ),
+            )
+        )
+        body = seq(advance, self._under(inside, None, stmt.body))
+        return seq(start, longest, For(turn, zero, BufferLoad(most, (zero,)), "serial", body, span=stmt.span))
+
+    def _narrow(self, condition: Expr) -> tuple[Buffer, Stmt]:
+        """(which threads go on where a condition holds, the statement that finds them)."""
+        holds = self.array("holds", self.count, DType("bool"))
+        return holds, self._test(holds, self.guard, condition)
+
+    def _renew(self, guard: Buffer, condition: Expr) -> Stmt:
+        return self._test(guard, guard, condition)
+
+    def _test(self, holds: Buffer, guard: Buffer | None, condition: Expr) -> Stmt:
+        def build(thread: Expr) -> Stmt:
+            value = condition
+            if guard is not None:
+                value = Select(BufferLoad(guard, (thread,)), condition, const(False, "bool"), True)
+            return BufferStore(holds, value, (thread,))
+
+        return self.each(build)
+
+    def _under(self, guard: Buffer, condition: Expr | None, stmt: Stmt) -> Stmt:
+        outer, self.guard = self.guard, guard
+        known = len(self.conditions)
+        self.conditions.append(const(True, "bool") if condition is None else condition)
+        try:
+            return self.lower(stmt)
+        finally:
+            self.guard = outer
+            del self.conditions[known:]
 
     # What cannot be carried out
 
     def _check_uniform(self, stmt: Stmt) -> None:
-        control = self._divergent_control(stmt)
-        if control is None:
-            return
-        sync = next(s for s in walk(stmt) if _is_sync(s))
-        raise CompileError(
+        sync = next((s for s in walk(stmt) if _is_block_sync(s)), None)
+        if sync is not None:
+            raise self._divergent(sync, stmt)
+
+    def _divergent(self, sync: Any, stmt: Any = None) -> CompileError:
+        control = None if stmt is None else self._divergent_control(stmt)
+        facts = [] if control is None else [f"{type(stmt).__name__.lower()}: {control!r} differs between threads"]
+        facts = facts or [f"{c!r} differs between threads" for c in self.conditions]
+        return CompileError(
             "E-THREAD-DIVERGENT",
             "not all threads of the block reach this T.sync_threads() together",
             span=sync.span,
-            spans=[("it stands under", stmt.span)],
-            facts=[f"{type(stmt).__name__.lower()}: {control!r} differs between threads"],
+            spans=[] if stmt is None else [("it stands under", stmt.span)],
+            facts=facts,
             help="move the sync out, and split the condition round the statements before and after it",
         )
 
@@ -226,19 +383,47 @@ class _Threads:
                 return control
         return None
 
-    def _check_sync(self, stmt: Any) -> None:
-        arguments = stmt.value.args  # type: ignore[attr-defined]
-        if len(arguments) < 2:
-            return
-        count = arguments[1]
-        if not (isinstance(count, IntImm) and count.value in (0, self.count)):
-            raise CompileError(
-                "E-THREAD-PARTIAL",
-                "a sync of a part of the threads cannot be carried out on this target",
-                span=stmt.span,
-                facts=[f"threads that meet: {count!r}", f"threads of the block: {self.count}"],
-                help="use T.sync_threads() for the whole block",
-            )
+    def meeting(self, stmt: Any) -> Stmt:
+        """A meeting orders what stands before and after it: the loops over threads do so by ending there."""
+        call = stmt.value
+        if call.op == "sync_threads" and len(call.args) < 2:
+            if self.guard is not None:
+                raise self._divergent(stmt)
+            return Seq(())
+        if call.op == "sync_warp":
+            return Seq(())
+        if call.op in ("sync_threads", "sync_named"):
+            expected = call.args[1]
+            if isinstance(expected, IntImm) and expected.value in (0, self._present()):
+                return Seq(())
+        raise CompileError(
+            "E-THREAD-PARTIAL",
+            "a meeting of a part of the threads cannot be carried out on this target",
+            span=stmt.span,
+            facts=[
+                f"threads that meet: {call.args[1]!r}" if call.args else "threads that meet: those of all blocks",
+                f"threads that reach it: {self._present() or 'not known'}",
+            ],
+            help="use T.sync_threads() for the whole block, or let all threads that meet come to one call",
+        )
+
+    def _present(self) -> int | None:
+        """How many threads reach this place, where that follows from thread indices alone."""
+        from ..arith import evaluate
+
+        present = 0
+        for number in range(self.count):
+            values: dict[Any, int] = {}
+            rest = number
+            for var, extent in zip(self.vars, self.extents):
+                assert isinstance(extent, IntImm)
+                values[var] = rest % extent.value
+                rest //= extent.value
+            try:
+                present += all(bool(evaluate(condition, values)) for condition in self.conditions)
+            except (ValueError, KeyError):
+                return None
+        return present
 
 
 _CONTROLS: dict[type, tuple[str, ...]] = {If: ("condition",), While: ("condition",), For: ("min", "extent")}
@@ -278,9 +463,12 @@ class _Expand(Rewriter):
         return new if wide is None else new.with_(buffer=wide, indices=(*new.indices, self.thread))
 
 
-def _variant_symbols(launch: KernelLaunch) -> set[Any]:
-    """Thread indices, the variables bound to values that depend on them, and thread-level buffers whose contents do."""
+def variant_symbols(launch: KernelLaunch, by_thread: bool) -> set[Any]:
+    """Thread indices, the variables bound to values that depend on them or that each thread gets for itself, and
+    thread-level buffers whose contents do."""
     variant: set[Any] = set(launch.thread_vars)
+    if by_thread:
+        variant |= {n.var for n in walk(launch.body) if isinstance(n, Bind) and gives_each(n.value)}
     while True:
         before = len(variant)
         _Spread(variant).visit(launch.body, False)
@@ -296,7 +484,8 @@ class _Spread:
 
     def visit(self, stmt: Any, under: bool) -> None:
         if isinstance(stmt, Bind):
-            if self._depends(stmt.value):
+            # What a meeting of the whole block gives is the same for all, whatever each brought.
+            if self._depends(stmt.value) and not _is_block_sync(stmt):
                 self.variant.add(stmt.var)
         elif isinstance(stmt, BufferStore):
             # Memory that threads share holds one value, whoever wrote it.
@@ -344,12 +533,57 @@ def _touches_shared_memory(stmt: Stmt) -> bool:
     return False
 
 
-def _is_sync(node: Any) -> bool:
-    return isinstance(node, Evaluate) and isinstance(node.value, Call) and node.value.op == "sync_threads"
+_MEETINGS = ("sync_threads", "sync_warp", "sync_named", "arrive_named", "sync_grid")
 
 
-def _has_sync(stmt: Stmt) -> bool:
-    return any(_is_sync(item) for item in walk(stmt))
+def _is_meeting(node: Any) -> bool:
+    """A statement that only orders what threads did."""
+    return isinstance(node, Evaluate) and isinstance(node.value, Call) and node.value.op in _MEETINGS
+
+
+def _is_block_sync(node: Any) -> bool:
+    call = node.value if isinstance(node, (Evaluate, Bind)) else None
+    return isinstance(call, Call) and call.op.startswith(("sync_threads", "sync_grid"))
+
+
+def _thread_call(stmt: Stmt) -> Call | None:
+    """The call in which threads work together that a statement consists of."""
+    value = stmt.value if isinstance(stmt, (Bind, Evaluate)) else None
+    return value if isinstance(value, Call) and is_thread_call(value) and value.op not in _MEETINGS else None
+
+
+def _has_meeting(stmt: Stmt) -> bool:
+    return any(_is_meeting(item) or (isinstance(item, Call) and is_thread_call(item)) for item in walk(stmt))
+
+
+def gives_each(value: Expr) -> bool:
+    """Whether a call gives each thread a value of its own."""
+    return any(
+        isinstance(n, Call)
+        and (
+            n.op.startswith(("atomic_fetch_", "atomic_load"))
+            or (is_thread_call(n) and not n.op.startswith("sync_threads_"))
+        )
+        for n in walk(value)
+    )
+
+
+def _counts(stmt: Stmt) -> bool:
+    """Whether a statement does something that adds up over the threads that do it: an atomic update, outside of
+    parallel loops, whose iterations are spread over the threads."""
+    stack: list[Any] = [stmt]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, For) and item.kind == "parallel":
+            continue
+        if isinstance(item, Call) and item.op.startswith("atomic_") and item.op != "atomic_load":
+            return True
+        stack.extend(item.child_nodes())
+    return False
+
+
+def _if(guard: Buffer, thread: Expr, body: Stmt) -> Stmt:
+    return If(BufferLoad(guard, (thread,)), body, span=body.span)
 
 
 def _check_jumps(stmt: Stmt) -> None:

@@ -16,7 +16,7 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..analysis.memory_access import SharedAccess, shared_steps
 from ..errors import CompileError, declare_codes
 from ..ir import (
     Attr,
+    Binary,
     Block,
     Evaluate,
     Expr,
@@ -140,6 +141,8 @@ class _Flow:
         survivors: accesses of the previous iteration that nothing has ordered.
         reached: all accesses, each with the effects in front of it: a meeting does not end a copy, so copies that are
             under way at the entry are compared with all of them.
+        courses: for a loop whose trip count is not known, its effects by the number of trips, each with the condition
+            under which they are; empty where `effects` are sure.
     """
 
     exposed: list[SharedAccess] = field(default_factory=list)
@@ -148,6 +151,7 @@ class _Flow:
     effects: list[Any] = field(default_factory=list)
     survivors: list[SharedAccess] = field(default_factory=list)
     reached: list[tuple[SharedAccess, tuple[Any, ...]]] = field(default_factory=list)
+    courses: list[tuple[Expr, list[Any]]] = field(default_factory=list)
 
 
 class _Walk:
@@ -269,6 +273,8 @@ class _Walk:
         pending = self._at_exit(node, flow) if flow.meets and settled else flow.pending
         reached = self._reached(node, flow)
         result = _Flow(exposed, pending, flow.meets and rounds > 0, flow.effects * rounds, reached=reached)
+        if uniform and not isinstance(node.extent, IntImm):
+            result.courses = _courses(node.extent, flow.effects, self._most_pending(body) + 1)
         return (node if body is node.body else node.with_(body=body)), result
 
     def _reached(self, loop: For, flow: _Flow) -> list[tuple[SharedAccess, tuple[Any, ...]]]:
@@ -305,9 +311,19 @@ class _Walk:
     def _at_exit(self, loop: For, flow: _Flow) -> list[SharedAccess]:
         """What a loop whose body meets leaves pending: the last iteration's accesses, and asynchronous ones of those
         shortly before, at places that are known."""
-        step = loop.step if loop.step is not None else const(1, loop.var.dtype)
-        last = binary("add", loop.min, binary("mul", binary("sub", loop.extent, 1), step))
+        if loop.step is None:
+            last = binary("sub", self._end(loop), 1)
+        else:
+            last = binary("add", loop.min, binary("mul", binary("sub", loop.extent, 1), loop.step))
         return [replace(access.moved({loop.var: last}), moved_from=None) for access in (*flow.pending, *flow.survivors)]
+
+    def _end(self, loop: For) -> Expr:
+        """Where the variable of a loop by ones stops. ``min + max(n - min, 0)`` is said as ``max(n, min)``, which is how
+        the statements behind a pipelined loop say it."""
+        extent = loop.extent
+        if isinstance(extent, Binary) and extent.op == "max" and isinstance(extent.b, IntImm) and extent.b.value == 0:
+            return binary("max", self.judge.prover.simplify(binary("add", extent.a, loop.min)), loop.min)
+        return binary("add", loop.min, extent)
 
     def _previous(self, loop: For, accesses: list[SharedAccess]) -> list[SharedAccess]:
         step = loop.step if loop.step is not None else const(1, loop.var.dtype)
@@ -467,11 +483,45 @@ def _apply(step: Any, flow: _Flow) -> None:
 
 def _after(pending: list[SharedAccess], flow: _Flow) -> list[SharedAccess]:
     """What is pending after a statement with this flow."""
-    for effect in flow.effects:
+    if flow.courses and any(a.queue for a in pending):
+        pending = [later for a in pending for later in _after_courses(a, flow.courses)]
+    else:
+        pending = _effected(pending, flow.effects)
+    return [*pending, *flow.pending]
+
+
+def _effected(pending: list[SharedAccess], effects: Sequence[Any]) -> list[SharedAccess]:
+    for effect in effects:
         if isinstance(effect, CommitGroup):
             pending = [a.committed(effect.queue) for a in pending]
         elif isinstance(effect, Rendezvous):
             pending = [a for a in pending if a.queue]
         else:
             pending = [a.waited(*effect) for a in pending]
-    return [*pending, *flow.pending]
+    return pending
+
+
+def _after_courses(access: SharedAccess, courses: list[tuple[Expr, list[Any]]]) -> list[SharedAccess]:
+    """An access after a loop, for each course that the loop can take: how far a copy is depends on it."""
+    if access.queue is None:
+        return [access]
+    found: list[SharedAccess] = []
+    done = False
+    for condition, effects in courses:
+        for later in _effected([access], effects):
+            done |= later.queue is None
+            if later.queue is not None:
+                found.append(later.where(condition))
+    return [*found, *([replace(access, queue=None, age=None)] if done else [])]
+
+
+def _courses(extent: Expr, effects: list[Any], rounds: int) -> list[tuple[Expr, list[Any]]]:
+    """What a loop of unknown extent does in 0, 1, …, and in at least `rounds` trips."""
+    if not any(isinstance(effect, (CommitGroup, tuple)) for effect in effects):
+        return []
+    inner = extent
+    if isinstance(extent, Binary) and extent.op == "max" and isinstance(extent.b, IntImm) and extent.b.value == 0:
+        inner = extent.a  # plainer facts, with the same meaning for the comparisons below
+    found: list[tuple[Expr, list[Any]]] = [(binary("le", inner, 0), [])]
+    found += [(binary("eq", inner, trips), effects * trips) for trips in range(1, rounds)]
+    return [*found, (binary("ge", inner, rounds), effects * rounds)]

@@ -64,7 +64,13 @@ _BUFFER_ALIGNMENT = 128
 # The vector types that one access moves.
 _ACCESS_BYTES = (1, 2, 4, 8)
 # The table's names of what the language calls otherwise.
-_DEVICE_NAMES = {"sync_named": "bar_sync", "arrive_named": "bar_arrive"}
+_DEVICE_NAMES = {
+    "sync_named": "bar_sync",
+    "arrive_named": "bar_arrive",
+    "async_copy": "cp_async",
+    "async_commit": "cp_async_commit",
+    "async_wait": "cp_async_wait",
+}
 _RESERVED = """
     threadIdx blockIdx blockDim gridDim warpSize INFINITY NAN INT32_MIN INT64_MIN fp16 bf16 emu half
     """.split()  # noqa: SIM905 - a table

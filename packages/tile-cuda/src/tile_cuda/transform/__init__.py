@@ -5,6 +5,7 @@ from .choose_vectors import ChooseVectors
 from .lower_parallel_nests import LowerParallelNests
 from .order_blocks import OrderBlocks
 from .thread_placement import ThreadPlacement, nest_constraints
+from .vectorize_atomics import VectorizeAtomics
 
 __all__ = [
     "BindThreads",
@@ -12,6 +13,7 @@ __all__ = [
     "LowerParallelNests",
     "OrderBlocks",
     "ThreadPlacement",
+    "VectorizeAtomics",
     "nest_constraints",
     "thread_index",
 ]

@@ -41,6 +41,7 @@ from tile_core.ir import (
     Rewriter,
     Seq,
     Stmt,
+    StringImm,
     Var,
     While,
     as_expr,
@@ -56,6 +57,7 @@ from tile_core.layout.invert import digit_sums
 from tile_core.transform import Pass, PassContext, register_pass
 from tile_core.transform.scoped import ScopedRewriter, is_index
 
+from ..device.intrinsics import sync_threads
 from ..layouts import Places, digit_expression
 from .bind_threads import independent, thread_index
 from .nests import Access, Nest, elements, held_by, is_register_tile, place_nest
@@ -154,7 +156,15 @@ class _Lower(ScopedRewriter):
 
     def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
         new = self.rewrite_children(node)
-        return self.once(node, new) if is_atomic(node) else new
+        return seq(*self.released(node), self.once(node, new)) if is_atomic(node) else new
+
+    def released(self, node: Any) -> list[Stmt]:
+        """A release by the block's first thread comes after what all of its threads did before."""
+        order = node.value.args[-1]
+        releases = isinstance(order, StringImm) and order.value in ("release", "acq_rel", "seq_cst")
+        if not releases or not self.first_only or self.threads == 1 or node.value.op == "atomic_load":
+            return []
+        return [sync_threads(node.span)]
 
     def rewrite_Bind(self, node: Bind) -> Stmt:
         """What the block's first thread gets from an atomic access, all of its threads know."""
@@ -166,7 +176,7 @@ class _Lower(ScopedRewriter):
         self.results.append(result)
         store = BufferStore(result, new.value, (zero,), span=node.span)
         first = If(binary("eq", self.thread, zero), store, span=node.span)
-        return seq(first, Bind(node.var, BufferLoad(result, (zero,)), span=node.span))
+        return seq(*self.released(node), first, Bind(node.var, BufferLoad(result, (zero,)), span=node.span))
 
     def once(self, old: Stmt, new: Stmt) -> Stmt:
         """A statement of the block, made by its first thread."""
@@ -236,7 +246,7 @@ class _Lower(ScopedRewriter):
     def turns(self, nest: Nest, place: Fragment, scratch: dict[Buffer, Buffer]) -> Stmt:
         """The loop over a thread's turns, neighbours along the last axis innermost."""
         places = self.places.setdefault(place, Places(place))
-        in_memory = any(isinstance(n, (BufferLoad, BufferStore)) and _in_memory(n.buffer) for n in walk(nest.body))
+        in_memory = any(_in_memory(b) for b in _buffers(nest.body))
         width = place.vector_width(-1) if in_memory else 1
         vector = min(width & -width, 16)
         count = place.regs // vector
@@ -445,5 +455,7 @@ def _is_plain(body: Stmt) -> bool:
 
 
 def is_atomic(stmt: Stmt) -> bool:
-    """Whether a statement is an indivisible access to memory."""
-    return isinstance(stmt, (Bind, Evaluate)) and isinstance(stmt.value, Call) and "atomic_" in stmt.value.op
+    """Whether a statement is an access to memory by a call: an indivisible one, or one that goes on."""
+    return isinstance(stmt, (Bind, Evaluate)) and isinstance(stmt.value, Call) and (
+        "atomic_" in stmt.value.op or stmt.value.op == "async_copy"
+    )

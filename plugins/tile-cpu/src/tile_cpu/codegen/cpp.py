@@ -225,6 +225,13 @@ class CpuKernelPrinter(CppPrinter):
             value = f"tile::convert<bool>({value})"
         return conversion(node, self.type_name(node.dtype.scalar), value, random[0] if random else None)
 
+    def call_reinterpret(self, node: Call) -> str:
+        value = self.expr(node.args[0])
+        if node.args[0].dtype.is_bool and node.args[0].dtype.lanes > 1:
+            value = f"tile::convert<bool>({value})"
+        text = f"tile::reinterpret<{self.type_name(node.dtype.scalar)}, {node.dtype.lanes}>({value})"
+        return f"tile::to_mask({text})" if node.dtype.is_bool and node.dtype.lanes > 1 else text
+
     def call_infinity(self, node: Call) -> str:
         return f"{self.type_name(node.dtype.scalar)}(INFINITY)"
 

@@ -8,6 +8,8 @@ namespace emu {
 constexpr size_t kExplored = 8;         // blocks among which all orders are tried
 constexpr size_t kThreads = 16 * 1024;  // that may be under way at once, in blocks that wait for one another: stacks take address space
 constexpr size_t kMargin = 64 * 1024;
+constexpr uint64_t kTurn = 50000;   // switches after which a further block begins
+constexpr uint32_t kTurns = 4000;   // of them without the end of any block: nobody will end
 
 void suspend_ready(bool spinning) {
     Engine& e = engine;
@@ -227,8 +229,20 @@ inline Thread* pick() {
 inline void run_grid() {
     Engine& e = engine;
     const size_t window = e.exploring ? kExplored : e.schedule == Schedule::random ? 2 : 1;
+    uint64_t since = e.switches;
+    uint32_t turns = 0;
     while (!e.stop) {
+        const size_t resident = e.resident.size();
         retire();
+        if (e.resident.size() != resident) since = e.switches, turns = 0;
+        if (e.switches - since > kTurn) {
+            // A block that goes on for long may be waiting for one that has not begun, in a loop that also writes and so looks busy.
+            since = e.switches;
+            if (!admit() && ++turns > kTurns) {
+                report_stuck(true);
+                return;
+            }
+        }
         while (e.resident.size() < window && admit()) {
         }
         if (e.resident.empty()) return;

@@ -755,6 +755,54 @@ template <class T, int N, bool V>
 TILE_FN vec<T, N> load_if(bool predicate, nibbles<T, V> p) {
   return predicate ? load<T, N>(p) : broadcast<T, N>(T(0));
 }
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 80
+// Two fp16 or bf16 in a register: each operation rounds once, as the way through fp32 does.
+template <class T, int N>
+TILE_FN uint32_t pair_at(vec<T, N> x, int i) {
+  return bit_cast<uint32_t>(vec<T, 2>{x.v[i], x.v[i + 1]});
+}
+template <class T, int N>
+TILE_FN void put_pair(vec<T, N>& x, int i, uint32_t pair) {
+  const vec<T, 2> two = bit_cast<vec<T, 2>>(pair);
+  x.v[i] = two.v[0];
+  x.v[i + 1] = two.v[1];
+}
+template <class T>
+TILE_FN uint32_t fma_pair(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t r;
+  if constexpr (same<T, fp16>) asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  else asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+#define TILE_PAIRS(OPERATOR, F16, BF16)                                                              \
+  template <int N>                                                                                   \
+  TILE_FN vec<fp16, N> operator OPERATOR(vec<fp16, N> a, vec<fp16, N> b) {                           \
+    static_assert(N % 2 == 0, "pairs");                                                              \
+    vec<fp16, N> r;                                                                                  \
+    TILE_UNROLL                                                                                      \
+    for (int i = 0; i < N; i += 2) {                                                                 \
+      uint32_t pair;                                                                                 \
+      asm(F16 " %0, %1, %2;" : "=r"(pair) : "r"(pair_at(a, i)), "r"(pair_at(b, i)));                 \
+      put_pair(r, i, pair);                                                                          \
+    }                                                                                                \
+    return r;                                                                                        \
+  }                                                                                                  \
+  template <int N>                                                                                   \
+  TILE_FN vec<bf16, N> operator OPERATOR(vec<bf16, N> a, vec<bf16, N> b) {                           \
+    vec<bf16, N> r;                                                                                  \
+    TILE_UNROLL                                                                                      \
+    for (int i = 0; i < N; i += 2) {                                                                 \
+      const uint32_t x = pair_at(a, i), y = pair_at(b, i);                                           \
+      put_pair(r, i, BF16);                                                                          \
+    }                                                                                                \
+    return r;                                                                                        \
+  }
+TILE_PAIRS(+, "add.f16x2", fma_pair<bf16>(x, 0x3f803f80u, y))
+TILE_PAIRS(-, "sub.f16x2", fma_pair<bf16>(y, 0xbf80bf80u, x))
+TILE_PAIRS(*, "mul.f16x2", fma_pair<bf16>(x, y, 0x80008000u))
+#undef TILE_PAIRS
+#endif
+
 // ---- operators ------------------------------------------------------------------------------------------------------------------
 
 #define TILE_LANES(OPERATOR, RESULT)                                 \
@@ -853,13 +901,12 @@ TILE_FN auto convert_by(vec<From, N> x, vec<uint32_t, N> random) {
   for (int i = 0; i < N; ++i) r.v[i] = convert_by<To, R, Saturate>(From(x[i]), random.v[i]);
   return r;
 }
-template <class To, class From>
-TILE_FN To reinterpret(From x) {
-  return bit_cast<To>(x);
-}
-template <class To, class From, int N>
-TILE_FN vec<To, N> reinterpret(vec<From, N> x) {
-  return bit_cast<vec<To, N>>(x);
+// Any bits as any type of as many: N lanes of To, or a scalar.
+template <class To, int N, class From>
+TILE_FN auto reinterpret(From x) {
+  if constexpr (N > 1) return bit_cast<vec<To, N>>(x);
+  else if constexpr (is_nibble<From> || same<From, e2m1>) return To::from(x.nibble());
+  else return bit_cast<To>(x);
 }
 
 // Scalars and vectors end to end, then a choice of lanes.
@@ -1023,12 +1070,27 @@ TILE_LANES2(nextafter)
 template <class T>
 TILE_FN T fma(T a, T b, T c) {
   if constexpr (same<T, double>) return ::fma(a, b, c);
-  else if constexpr (is_float<T>) return T(::fmaf(float(a), float(b), float(c)));
+  else if constexpr (same<T, float>) return ::fmaf(a, b, c);
+#ifndef TILE_EMULATE
+  else if constexpr (same<T, fp16>) {
+    asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(a.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
+    return a;
+  }
+#endif
+  // fp64 holds the product exactly, and its sum is rounded to odd before it is rounded to the type.
+  else if constexpr (is_float<T>) return T(::fma(double(float(a)), double(float(b)), double(float(c))));
   else return T(a * b + c);
 }
 template <class T, int N>
 TILE_FN vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, N> c) {
   vec<T, N> r;
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 80
+  if constexpr (N % 2 == 0 && (same<T, fp16> || same<T, bf16>)) {
+    TILE_UNROLL
+    for (int i = 0; i < N; i += 2) put_pair(r, i, fma_pair<T>(pair_at(a, i), pair_at(b, i), pair_at(c, i)));
+    return r;
+  }
+#endif
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
   return r;

@@ -139,12 +139,27 @@ TILE_LANES2(nextafter)
 template <class T>
 TILE_FN T fma(T a, T b, T c) {
   if constexpr (same<T, double>) return ::fma(a, b, c);
-  else if constexpr (is_float<T>) return T(::fmaf(float(a), float(b), float(c)));
+  else if constexpr (same<T, float>) return ::fmaf(a, b, c);
+#ifndef TILE_EMULATE
+  else if constexpr (same<T, fp16>) {
+    asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(a.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
+    return a;
+  }
+#endif
+  // fp64 holds the product exactly, and its sum is rounded to odd before it is rounded to the type.
+  else if constexpr (is_float<T>) return T(::fma(double(float(a)), double(float(b)), double(float(c))));
   else return T(a * b + c);
 }
 template <class T, int N>
 TILE_FN vec<T, N> fma(vec<T, N> a, vec<T, N> b, vec<T, N> c) {
   vec<T, N> r;
+#if !defined(TILE_EMULATE) && TILE_ARCH >= 80
+  if constexpr (N % 2 == 0 && (same<T, fp16> || same<T, bf16>)) {
+    TILE_UNROLL
+    for (int i = 0; i < N; i += 2) put_pair(r, i, fma_pair<T>(pair_at(a, i), pair_at(b, i), pair_at(c, i)));
+    return r;
+  }
+#endif
   TILE_UNROLL
   for (int i = 0; i < N; ++i) r.v[i] = fma(a.v[i], b.v[i], c.v[i]);
   return r;
