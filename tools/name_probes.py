@@ -129,6 +129,34 @@ _POINTER = """
 T.import_source("static inline float first_of(const float* x) { return *x; }")
 B[0] = T.call_extern("float32", "first_of", POINTER)
 """
+_ADDRESS = """
+@T.prim_func
+def probe(p: T.ptr, B: T.Tensor((64,), "float32")):
+    A = T.make_tensor(p, (64,), "float32")
+    with T.Kernel(1, threads=32) as bx:
+        T.copy(A, B)
+"""
+_META = """
+@T.meta_class
+class Counter:
+    def __init__(self):
+        self.value = T.alloc_var("int32", init=0)
+
+    @T.inline
+    def add(self, x):
+        if x > 0:
+            self.value += x
+
+counter = Counter()
+counter.add(I[0])
+J[0] = counter.value
+"""
+_PAIRS = """
+a = T.float32x2(A[0], A[1])
+b = T.float32x2(A[2], A[3])
+B[T.Ramp(0, 1, 2)] = T.NAME(ARGUMENTS)
+"""
+_LANE = "t = T.get_thread_binding()\nJ[t] = VALUE"
 _UNARY = (
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf"
     " sigmoid floor ceil trunc round nearbyint abs fabs"
@@ -138,7 +166,18 @@ PROBES: dict[str, Probe] = {
     # Data types
     **_each("int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16", _TYPE),
     **_each("bool half float double int uint short long boolean", _TYPE),
-    **_each("float8_e4m3fn float8_e5m2", _CAST, ("interpreter", "cuda")),
+    **_each(
+        "float8_e4m3fn float8_e5m2 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fnuz float8_e5m2fnuz"
+        " float8_e8m0fnu float6_e2m3fn float6_e3m2fn float4_e2m1fn int4 uint4 tfloat32",
+        _CAST,
+    ),
+    **_each("is_float4 is_float4_e2m1fn is_f8f6f4_family", 'if not T.NAME("float32"):\n    B[0] = 1.0'),
+    "get_tvm_dtype": Probe('B[0] = T.cast(I[0], T.get_tvm_dtype("float32"))'),
+    "handle": Probe(_ADDRESS.replace("T.ptr", "T.handle")),
+    "void": Probe(
+        'T.import_source("static inline void nothing(float x) { (void)x; }")\nT.call_extern(T.void, "nothing", A[0])',
+        ("cpu", "cuda"),
+    ),
     "dtype": Probe('B[0] = T.cast(A[0], T.dtype("float32"))'),
     # Functions, macros, parameters
     "prim_func": Probe("T.copy(A, B)"),
@@ -177,6 +216,12 @@ use(tile)
     ),
     "annotate_compile_flags": Probe('T.annotate_compile_flags("-O3")\nT.copy(A, B)'),
     "annotate_pass_configs": Probe('T.annotate_pass_configs({"tl.enable_fast_math": True})\nT.copy(A, B)'),
+    "ptr": Probe(_ADDRESS),
+    "make_tensor": Probe(_ADDRESS),
+    "make_tensor_from_addr": Probe(
+        _ADDRESS.replace("make_tensor", "make_tensor_from_addr").replace("T.ptr", "T.int64")
+    ),
+    **_each("meta_class inline", _META),
     # Launch and loops
     "Kernel": Probe("T.copy(A, B)"),
     **_each("get_thread_binding get_thread_extent get_block_binding get_block_extent", "J[0] = T.NAME(0)"),
@@ -192,10 +237,37 @@ for k in T.Pipelined(4, num_stages=2):
     ),
     **_each("serial Serial unroll Unroll", "for i in T.NAME(4):\n    B[i] = A[i]"),
     **_each("vectorized Vectorized", "for i in T.NAME(4):\n    B[i] = A[i]"),
+    "Persistent": Probe("for i, j in T.Persistent((2, 3), 1, bx):\n    J[i * 3 + j] = I[i]"),
+    "PersistentTileScheduler": Probe(
+        """
+tiles = T.PersistentTileScheduler(2, 3, num_workers=1)
+tiles.init(bx)
+while tiles.valid():
+    J[tiles.m_idx * 3 + tiles.n_idx] = 1
+    tiles.next_tile()
+"""
+    ),
+    "parallel": Probe("for i in T.parallel(64):\n    B[i] = A[i]"),
+    "While": Probe('i = T.alloc_var("int32", init=0)\nwith T.While(i < 3):\n    i += 1\nJ[0] = i'),
+    **_each("loop_break break_loop", "for i in T.serial(4):\n    if I[i] > 0:\n        T.NAME()\n    J[i] = 1"),
+    "continue_loop": Probe("for i in T.serial(4):\n    if I[i] > 0:\n        T.continue_loop()\n    J[i] = 1"),
     "grid": Probe("for i, j in T.grid(4, 4):\n    M[i, j] = N[i, j]"),
     # Allocation
     **_each("alloc_shared alloc_fragment", 'tile = T.NAME((32, 32), "float32")\nT.copy(M, tile)\nT.copy(tile, N)'),
     "alloc_local": Probe('x = T.alloc_local((4,), "float32")\nx[0] = A[0]\nB[0] = x[0]'),
+    "alloc_global": Probe(
+        """
+@T.prim_func
+def probe(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+    between = T.alloc_global((64,), "float32")
+    with T.Kernel(1, threads=32) as bx:
+        T.copy(A, between)
+    with T.Kernel(1, threads=32) as bx:
+        T.copy(between, B)
+"""
+    ),
+    "reshape": Probe("tile = T.reshape(M, (1024,))\nT.copy(tile[0:64], B)"),
+    "view": Probe('bits = T.view(A, dtype="int32")\nT.copy(bits, J)'),
     "alloc_var": Probe('x = T.alloc_var("float32", init=0.0)\nx = x + A[0]\nB[0] = x'),
     # Copy, products, reductions, scans, fills
     "copy": Probe("T.copy(A, B)"),
@@ -224,7 +296,16 @@ T.copy(c, N)
     # Atomics
     "atomic_add": Probe(_ATOMIC.replace("NAME", "atomic_add").replace("OUT", "B").replace("IN", "A")),
     **_each("atomic_max atomic_min", _ATOMIC.replace("OUT", "J").replace("IN", "I")),
+    **_each("atomic_or atomic_and atomic_xor", _ATOMIC.replace("OUT", "J").replace("IN", "I")),
+    "atomic_load": Probe("J[0] = T.atomic_load(I[0])"),
+    "atomic_store": Probe("T.atomic_store(J[0], I[0])"),
+    "atomic_addx2": Probe("if T.get_thread_binding() == 0:\n    T.atomic_addx2(B[0], A[0])"),
+    "atomic_addx4": Probe("if T.get_thread_binding() == 0:\n    T.atomic_addx4(B[0], A[0])"),
     # Values
+    **_each("add2 sub2 mul2 max2 min2", _PAIRS.replace("ARGUMENTS", "a, b")),
+    **_each("abs2", _PAIRS.replace("ARGUMENTS", "a")),
+    **_each("fma2", _PAIRS.replace("ARGUMENTS", "a, b, a")),
+    "extract_lane": Probe("B[0] = T.extract_lane(T.float32x2(A[0], A[1]), 1)"),
     **_elements(_UNARY, "T.NAME(A[i])"),
     **_elements("pow fmod atan2 hypot copysign nextafter max min", "T.NAME(A[i], A[i + 32])"),
     **_elements("fma clamp", "T.NAME(A[i], A[i + 1], A[i + 32])"),
@@ -244,6 +325,39 @@ T.copy(c, N)
     "Ramp": Probe("B[T.Ramp(0, 1, 4)] = A[T.Ramp(4, 1, 4)]"),
     "Broadcast": Probe("B[T.Ramp(0, 1, 4)] = T.Broadcast(A[0], 4)"),
     # Synchronisation, extern calls
+    "sync_warp": Probe("T.sync_warp()\nT.copy(A, B)"),
+    "sync_grid": Probe("T.sync_grid()\nT.copy(A, B)", ("cuda",)),
+    "named_barrier_arrive": Probe(
+        """
+@T.prim_func
+def probe(B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=64) as bx:
+        t = T.get_thread_binding()
+        if t < 32:
+            T.named_barrier_arrive(1, 64)
+        else:
+            T.sync_threads(1, 64)
+            B[t] = 1.0
+""",
+        ("interpreter", "cuda"),
+    ),
+    **_each("get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx", _LANE.replace("VALUE", "T.NAME()")),
+    "shuffle_elect": Probe(_LANE.replace("VALUE", "T.cast(T.shuffle_elect(32), T.int32)")),
+    **_each("shfl_sync shfl_up shfl_down shfl_xor", _LANE.replace("VALUE", "T.NAME(I[t], 1)")),
+    **_each(
+        "tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down",
+        _LANE.replace("VALUE", "T.NAME(0xFFFFFFFF, I[t], 1, 32, 32)"),
+    ),
+    **_each(
+        "any_sync all_sync ballot ballot_sync syncthreads_count syncthreads_and syncthreads_or",
+        _LANE.replace("VALUE", "T.cast(T.NAME(I[t] > 0), T.int32)"),
+    ),
+    **_each("activemask tvm_warp_activemask", _LANE.replace("VALUE", "T.cast(T.NAME(), T.int32)")),
+    **_each("match_any_sync match_all_sync", _LANE.replace("VALUE", "T.cast(T.NAME(I[t]), T.int32)")),
+    **_each(
+        "warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor",
+        _LANE.replace("VALUE", "T.NAME(I[t])"),
+    ),
     "sync_threads": Probe("T.sync_threads()\nT.copy(A, B)"),
     **_each("call_extern import_source", _EXTERN, ("cpu", "cuda")),
     "access_ptr": Probe(_POINTER.replace("POINTER", 'T.access_ptr(A[4], "r")'), ("cpu", "cuda")),
