@@ -22,6 +22,7 @@ from tile_core.transform import (
     SerializePipelines,
     Simplify,
     SplitHostDevice,
+    SynchronousCopies,
     TightenLoopBounds,
     UnrollLoops,
     VectorizeLoop,
@@ -51,6 +52,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
         [
             # What the kernel means, checked: TILE
             BindTarget,
+            SynchronousCopies,
             LegalizeNegativeIndex,
             InjectAssumes,
             Simplify,

@@ -10,9 +10,13 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import InternalError
-from .effects import Rendezvous
+from .effects import CommitGroup, Completion, OperandEffect, Rendezvous, WaitGroup
 
 __all__ = ["Intrinsic", "find_intrinsic", "intrinsics", "register_intrinsic"]
+
+
+ASYNC_QUEUE = "cp.async"
+"""The queue of copies that the language starts and waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,33 @@ for _row in (
         effect="sync",
         doc="all threads of the block meet",
         effects=(Rendezvous("block"),),
+    ),
+    Intrinsic(
+        "async_copy",
+        None,
+        "void",
+        pure=False,
+        doc="starts to copy neighbouring elements: (pointer to shared memory, pointer to global memory[, predicate])",
+        effects=(
+            OperandEffect(0, "write", "async", Completion("group", ASYNC_QUEUE)),
+            OperandEffect(1, "read", "async", Completion("group", ASYNC_QUEUE)),
+        ),
+    ),
+    Intrinsic(
+        "async_commit",
+        0,
+        "void",
+        pure=False,
+        doc="makes a group of the thread's asynchronous copies so far",
+        effects=(CommitGroup(ASYNC_QUEUE),),
+    ),
+    Intrinsic(
+        "async_wait",
+        1,
+        "void",
+        pure=False,
+        doc="waits until at most so many of the thread's groups are under way",
+        effects=(WaitGroup(ASYNC_QUEUE, 0),),
     ),
     Intrinsic("infinity", 0, "given", doc="positive infinity"),
     Intrinsic(

@@ -51,6 +51,7 @@ from .warp import any_sync as any_sync
 from .math import asin as asin
 from .math import asinh as asinh
 from .annotate import assume as assume
+from .async_copy import async_copy as async_copy
 from .math import atan as atan
 from .math import atan2 as atan2
 from .math import atanh as atanh
@@ -73,6 +74,7 @@ from .integers import bitwise_or as bitwise_or
 from .integers import bitwise_xor as bitwise_xor
 from .types import boolean as boolean
 from .loop import break_loop as break_loop
+from .rearrange import c2d_im2col as c2d_im2col
 from .extern import call_extern as call_extern
 from .values import cast as cast
 from .integers import cdiv as cdiv
@@ -140,6 +142,7 @@ from .types import half as half
 from .types import handle as handle
 from .math import hypot as hypot
 from .values import if_then_else as if_then_else
+from .rearrange import im2col as im2col
 from .extern import import_source as import_source
 from .values import infinity as infinity
 from .meta import inline as inline
@@ -183,6 +186,9 @@ from .integers import popcount as popcount
 from .math import pow as pow
 from ..frontend import prim_func as prim_func
 from .tensor import ptr as ptr
+from .async_copy import ptx_commit_group as ptx_commit_group
+from .async_copy import ptx_cp_async as ptx_cp_async
+from .async_copy import ptx_wait_group as ptx_wait_group
 from .reduce import reduce as reduce
 from .reduce import reduce_absmax as reduce_absmax
 from .reduce import reduce_abssum as reduce_abssum
@@ -220,6 +226,7 @@ from .warp import syncthreads_or as syncthreads_or
 from .math import tan as tan
 from .math import tanh as tanh
 from .types import tfloat32 as tfloat32
+from .rearrange import transpose as transpose
 from .math import trunc as trunc
 from .integers import truncdiv as truncdiv
 from .integers import truncmod as truncmod
@@ -449,6 +456,7 @@ __all__ = [
     "asin",
     "asinh",
     "assume",
+    "async_copy",
     "atan",
     "atan2",
     "atanh",
@@ -472,6 +480,7 @@ __all__ = [
     "bool",
     "boolean",
     "break_loop",
+    "c2d_im2col",
     "call_extern",
     "cast",
     "cdiv",
@@ -540,6 +549,7 @@ __all__ = [
     "handle",
     "hypot",
     "if_then_else",
+    "im2col",
     "import_source",
     "infinity",
     "inline",
@@ -584,6 +594,9 @@ __all__ = [
     "pow",
     "prim_func",
     "ptr",
+    "ptx_commit_group",
+    "ptx_cp_async",
+    "ptx_wait_group",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",
@@ -621,6 +634,7 @@ __all__ = [
     "tan",
     "tanh",
     "tfloat32",
+    "transpose",
     "trunc",
     "truncdiv",
     "truncmod",

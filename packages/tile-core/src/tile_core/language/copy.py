@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import CompileError
 from ..frontend.builder import require_builder
 from ..tileop import Copy
-from .operands import annotation_pairs, paired_regions, require_flag, require_option
+from .operands import annotation_pairs, paired_regions, require_flag, require_option, require_width
 
 __all__ = ["copy"]
 
@@ -34,10 +33,12 @@ def copy(
 
     Args:
         src, dst: from where, to where.
-        coalesced_width: elements a thread should move at once.
-        disable_tma: never by the tensor copy engine.
-        eviction_policy: evict_normal, evict_first or evict_last: what the cache should do with it.
-        prefer_instruction: tma, cp_async or sync.
+        coalesced_width: elements a thread should move at once (CUDA).
+        disable_tma: never by the tensor copy engine; targets without one ignore it.
+        eviction_policy: evict_normal, evict_first or evict_last: what the cache should do with it; no target of this
+            version acts on it.
+        prefer_instruction: cp_async or tma, where the target has it and it is legal (else an error says why not); sync
+            for a copy that is done at once.
         annotations: further hints, by name.
         loop_layout: a T.Fragment that maps elements to threads.
 
@@ -46,13 +47,7 @@ def copy(
     """
     builder = require_builder("T.copy")
     builder.require_kernel("T.copy")
-    if coalesced_width is not None and not (type(coalesced_width) is int and coalesced_width > 0):
-        raise CompileError(
-            "E-OPERAND-OPTION",
-            f"T.copy does not take coalesced_width={coalesced_width!r}",
-            facts=["allowed: a positive integer"],
-            help="leave coalesced_width out",
-        )
+    require_width("T.copy", coalesced_width)
     if eviction_policy is not None:
         require_option("T.copy", "eviction_policy", eviction_policy, _EVICTION)
     if prefer_instruction is not None:

@@ -115,6 +115,18 @@ def require_option(op: str, label: str, value: Any, allowed: Sequence[Any]) -> A
     )
 
 
+def require_width(op: str, width: Any) -> None:
+    """A coalesced_width: a positive number of elements, or None."""
+    if width is None or (type(width) is int and width > 0):
+        return
+    raise CompileError(
+        "E-OPERAND-OPTION",
+        f"{op} does not take coalesced_width={width!r}",
+        facts=["allowed: a positive integer"],
+        help="leave coalesced_width out",
+    )
+
+
 def require_flag(op: str, label: str, value: Any) -> bool:
     """A bool option."""
     number = value.value if isinstance(value, IntImm) else value

@@ -69,7 +69,8 @@ class Copy(TileOp):
 
     def _overlaps(self) -> bool:
         if self.src.buffer is not self.dst.buffer:
-            return False
+            # Two views of one memory: what they have in common is not known.
+            return _storage(self.src.buffer) is _storage(self.dst.buffer)
         same = True
         for low_a, extent_a, low_b, extent_b in zip(self.src.mins, self.src.extents, self.dst.mins, self.dst.extents):
             if not all(isinstance(e, IntImm) for e in (low_a, extent_a, low_b, extent_b)):
@@ -83,6 +84,12 @@ class Copy(TileOp):
     def reference(self, arrays: dict[str, Any], scalars: Any) -> dict[str, Any]:
         """The source tile in the shape of the destination; the caller converts to its element type."""
         return {"dst": arrays["src"].reshape(arrays["dst"].shape)}
+
+
+def _storage(buffer: Any) -> Any:
+    while buffer.data is not None:
+        buffer = buffer.data
+    return buffer
 
 
 def _shape_help(op: Copy, source: tuple[Any, ...], target: tuple[Any, ...]) -> str:

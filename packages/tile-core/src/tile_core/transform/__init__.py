@@ -19,6 +19,7 @@ from .select_instructions import SelectInstructions
 from .serialize_pipelines import SerializePipelines
 from .simplify import Simplify
 from .split_host_device import SplitHostDevice
+from .synchronous_copies import SynchronousCopies
 from .tighten_loop_bounds import TightenLoopBounds
 from .unroll_loops import UnrollLoops
 from .vectorize_loop import VectorizeLoop
@@ -51,6 +52,7 @@ __all__ = [
     "SerializePipelines",
     "Simplify",
     "SplitHostDevice",
+    "SynchronousCopies",
     "TightenLoopBounds",
     "UnrollLoops",
     "VectorizeLoop",

@@ -74,11 +74,12 @@ class AsyncCopy(Candidate):
         src, dst = op.src, op.dst
         if not architecture(facts.target).async_copy:
             return Declined(f"cp.async needs sm_80, the target is {facts.target}")
-        if facts.pipelined is None:
+        alone = bool(dict(op.annotations).get("asynchronous"))
+        if facts.pipelined is None and not alone:
             return Declined("the copy stands in no T.Pipelined loop, so nothing would run beside it")
         if src.buffer.is_on_chip or dst.buffer.scope != "shared" or dst.buffer.data is not None:
             return Declined("cp.async copies from global memory to a shared tile")
-        if not _reads(facts.pipelined, dst.buffer):
+        if not alone and not _reads(facts.pipelined, dst.buffer):
             return Declined(f"nothing in the pipelined loop reads {dst.buffer.name}, so nothing waits for the copy")
         if src.dtype is not dst.dtype:
             return Declined(f"cp.async does not convert {src.dtype} to {dst.dtype}")

@@ -456,6 +456,8 @@ def _is_plain(body: Stmt) -> bool:
 
 def is_atomic(stmt: Stmt) -> bool:
     """Whether a statement is an access to memory by a call: an indivisible one, or one that goes on."""
-    return isinstance(stmt, (Bind, Evaluate)) and isinstance(stmt.value, Call) and (
-        "atomic_" in stmt.value.op or stmt.value.op == "async_copy"
+    return (
+        isinstance(stmt, (Bind, Evaluate))
+        and isinstance(stmt.value, Call)
+        and ("atomic_" in stmt.value.op or stmt.value.op == "async_copy")
     )
