@@ -102,7 +102,7 @@ def test_outputs_are_allocated_and_returned():
         ((torch.zeros(4).half(), 1.0, torch.zeros(4)), "E-ARG-DTYPE"),
         ((torch.zeros(4), 1.0, torch.zeros(5)), "E-ARG-SHAPE"),
         ((torch.zeros(8)[::2], 1.0, torch.zeros(4)), "E-ARG-STRIDE"),
-        ((torch.zeros(4), 1.0, torch.zeros(4, device="meta")), "E-ARG-DEVICE"),
+        ((torch.zeros(4), 1.0, torch.zeros(4, device="meta")), "E-ARG-STORAGE"),
     ],
 )
 def test_a_wrong_argument_has_the_code_that_the_c_stub_gives(arguments, code):
@@ -118,7 +118,7 @@ def test_an_artifact_becomes_a_callable_that_wants_device_tensors():
     artifact = Artifact(TARGET, "add_one", add_one(), IRModule((add_one(),)), generate(module, TARGET), entry="add_one")
     artifact.binaries["kernel.cubin"] = b"none"
     assert available()
-    with pytest.raises(ArgumentError, match="device must be cuda, got cpu:0"):
+    with pytest.raises(ArgumentError, match="must be on cuda, got cpu:0"):
         build(artifact)(torch.zeros(1024), torch.zeros(1024))
 
 
