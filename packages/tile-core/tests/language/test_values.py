@@ -179,8 +179,8 @@ def test_missing_names_are_attribute_errors_that_name_near_ones():
     assert not hasattr(T, "print")
     assert getattr(T, "tma_store_wait", None) is None
     with pytest.raises(AttributeError) as caught:
-        T.parallel
-    assert "T.Parallel" in str(caught.value)
+        T.pipelined
+    assert "T.Pipelined" in str(caught.value)
     with pytest.raises(AttributeError):
         T.__wrapped__
 
