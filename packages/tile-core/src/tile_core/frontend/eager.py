@@ -204,7 +204,12 @@ def jit_function(function: Callable[..., Any]) -> EagerFunction | LazyFunction:
 
 def const(name: str, dtype: Any = "int32") -> Any:
     """Sizes that are told by the tensors' shapes when the kernel is compiled: one for ``"M"``, a tuple for ``"M,
-    N"``. Eager style only."""
+    N"``. Eager style only.
+
+    Args:
+        name: names, apart by commas or spaces.
+        dtype: integer type.
+    """
     names = [part.strip() for part in name.replace(",", " ").split()] if isinstance(name, str) else []
     builder = current_builder()
     if builder is None or builder.eager is None:
@@ -221,7 +226,15 @@ def const(name: str, dtype: Any = "int32") -> Any:
 
 def empty(*shape: Any, dtype: Any = None) -> Buffer:
     """An output tensor of the eager style, ``T.empty((M, N), dtype)``: allocated by the call, given back by
-    ``return``."""
+    ``return``.
+
+    Args:
+        shape: extents, one by one or as one tuple: numbers, sizes, expressions of them.
+        dtype: element type; it may also stand last.
+
+    Raises:
+        CompileError: outside the eager style, or inside a kernel (E-EAGER-EMPTY).
+    """
     builder = require_builder("T.empty")
     if builder.eager is None or builder.kernel is not None:
         raise CompileError(

@@ -111,7 +111,15 @@ def _extent(item: Any, values: Any, what: str) -> Expr:
 
 
 def dynamic(name: str, dtype: Any = "int32") -> Any:
-    """Shape variables known only when the kernel is called: one for ``"m"``, a tuple for ``"m, n"``."""
+    """Shape variables known only when the kernel is called: one for ``"m"``, a tuple for ``"m, n"``.
+
+    Args:
+        name: names, apart by commas or spaces.
+        dtype: integer type.
+
+    Raises:
+        CompileError: no name, or no integer type (E-SHAPE).
+    """
     names = [part.strip() for part in name.replace(",", " ").split()]
     dtype = as_dtype(dtype)
     if not names or not all(part.isidentifier() for part in names) or not dtype.is_int:

@@ -39,12 +39,30 @@ def alloc_shared(shape: Any, dtype: Any, scope: str = "shared.dyn") -> Buffer:
 
 
 def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buffer:
-    """A tile in registers, spread over the threads of the block; the compiler chooses how."""
+    """A tile in registers, spread over the threads of the block; the compiler chooses how.
+
+    Args:
+        shape: extents, positive constants.
+        dtype: element type.
+        scope: ``local.fragment`` (``fragment`` means the same), or a fragment scope of a backend.
+
+    Raises:
+        CompileError: an extent is no positive constant (E-ALLOC-SHAPE), another scope (E-ALLOC-SCOPE).
+    """
     return _allocate("T.alloc_fragment", shape, dtype, scope, "fragment")
 
 
 def alloc_local(shape: Any, dtype: Any, scope: str = "local") -> Buffer:
-    """An array that each thread has for itself."""
+    """An array that each thread has for itself.
+
+    Args:
+        shape: extents, positive constants.
+        dtype: element type.
+        scope: ``local``.
+
+    Raises:
+        CompileError: an extent is no positive constant (E-ALLOC-SHAPE), another scope (E-ALLOC-SCOPE).
+    """
     return _allocate("T.alloc_local", shape, dtype, scope, "local")
 
 

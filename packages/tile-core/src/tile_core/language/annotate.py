@@ -32,8 +32,8 @@ _ORDERS = ("row", "column", "mlx")
 
 
 def assume(cond: Any) -> None:
-    """States a fact: the compiler may use it from here to the end of the enclosing body. Facts about sizes are
-    checked when the kernel is called."""
+    """States a fact, the condition `cond`: the compiler may use it from here to the end of the enclosing body. Facts
+    about sizes are checked when the kernel is called."""
     builder = require_builder("T.assume")
     condition = known(cond)
     if not is_expression(condition):
@@ -128,7 +128,7 @@ def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
 
 
 def annotate_compile_flags(flags: Any) -> None:
-    """Flags for the device's compiler, a string or a list of them; they are added to those of the call that
+    """`flags` for the device's compiler, a string or a list of them; they are added to those of the call that
     compiles."""
     builder = require_builder("T.annotate_compile_flags")
     values = [flags] if isinstance(flags, str) else flags
@@ -140,7 +140,7 @@ def annotate_compile_flags(flags: Any) -> None:
 
 
 def annotate_pass_configs(configs: Mapping[Any, Any]) -> None:
-    """Pass options of this kernel; those of the call that compiles win."""
+    """Pass options of this kernel, `configs` by key; those of the call that compiles win."""
     builder = require_builder("T.annotate_pass_configs")
     if not isinstance(configs, Mapping):
         raise CompileError(

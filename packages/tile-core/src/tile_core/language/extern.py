@@ -55,7 +55,7 @@ def call_extern(dtype: Any, func_name: str, *args: Any) -> Call:
 
 
 def import_source(source: str | None = None) -> None:
-    """Puts text of the target's own language before the kernel: definitions that `call_extern` calls."""
+    """Puts `source`, text of the target's own language, before the kernel: definitions that `call_extern` calls."""
     builder = require_builder("T.import_source")
     kernel = builder.require_kernel("T.import_source")
     if source is None:

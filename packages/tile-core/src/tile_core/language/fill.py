@@ -17,12 +17,12 @@ __all__ = ["clear", "fill"]
 
 
 def fill(buffer: Any, value: Any, annotations: Mapping[str, Any] | None = None) -> None:
-    """Sets every element of a buffer or slice to a scalar."""
+    """Sets every element of `buffer`, a buffer or slice, to the scalar `value`; `annotations` are hints, by name."""
     _fill("T.fill", buffer, value, annotations)
 
 
 def clear(buffer: Any, annotations: Mapping[str, Any] | None = None) -> None:
-    """Sets every element of a buffer or slice to 0."""
+    """Sets every element of `buffer`, a buffer or slice, to 0; `annotations` are hints, by name."""
     _fill("T.clear", buffer, 0, annotations)
 
 

@@ -30,12 +30,12 @@ __all__ = [
 
 
 def popcount(x: Any) -> Expr:
-    """Number of set bits of an integer."""
+    """Number of set bits of x, an integer."""
     return _integer_call("popcount", x)
 
 
 def clz(x: Any) -> Expr:
-    """Number of leading zero bits of an integer."""
+    """Number of leading zero bits of x, an integer; its width for 0."""
     return _integer_call("clz", x)
 
 
@@ -72,7 +72,7 @@ def truncdiv(a: Any, b: Any) -> Any:
 
 
 def truncmod(a: Any, b: Any) -> Any:
-    """The remainder of `truncdiv` (C's %), with the sign of a."""
+    """The remainder of `truncdiv` for a and b (C's %), with the sign of a."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b * truncdiv(a, b)
     return _binary("truncmod", integer("truncmod", a), _divisor("truncmod", b))
@@ -84,27 +84,27 @@ def align_up(x: Any, y: Any) -> Any:
 
 
 def bitwise_and(x: Any, y: Any) -> Expr:
-    """Bits set in both."""
+    """Bits set in both x and y."""
     return _binary("bitand", x, y)
 
 
 def bitwise_or(x: Any, y: Any) -> Expr:
-    """Bits set in one of them."""
+    """Bits set in x or y."""
     return _binary("bitor", x, y)
 
 
 def bitwise_xor(x: Any, y: Any) -> Expr:
-    """Bits set in exactly one of them."""
+    """Bits set in exactly one of x and y."""
     return _binary("bitxor", x, y)
 
 
 def bitwise_not(x: Any) -> Expr:
-    """Every bit turned over."""
+    """Every bit of x turned over."""
     return unary("bitnot", integer("bitwise_not", x))
 
 
 def shift_left(x: Any, y: Any) -> Expr:
-    """x · 2ʸ in x's width."""
+    """x shifted left by y bits, in x's width."""
     return _binary("shl", x, y)
 
 

@@ -129,7 +129,7 @@ class Kernel:
 
 
 def get_thread_binding(dim: int = 0) -> Var:
-    """The index of the executing thread along an axis (0: x)."""
+    """The index of the executing thread along axis `dim` (0: x)."""
     return _thread(dim)[0]
 
 
@@ -139,7 +139,7 @@ def get_thread_bindings() -> tuple[Var, ...]:
 
 
 def get_thread_extent(dim: int = 0) -> int:
-    """The number of threads along an axis (0: x)."""
+    """The number of threads along axis `dim` (0: x)."""
     return _thread(dim)[1]
 
 
@@ -149,7 +149,7 @@ def get_thread_extents() -> tuple[int, ...]:
 
 
 def get_block_binding(dim: int = 0) -> Var:
-    """The index of the block along an axis of the grid (0: x)."""
+    """The index of the block along axis `dim` of the grid (0: x)."""
     return _block(dim)[0]
 
 
@@ -159,7 +159,7 @@ def get_block_bindings() -> tuple[Var, ...]:
 
 
 def get_block_extent(dim: int = 0) -> Expr:
-    """The number of blocks along an axis of the grid (0: x)."""
+    """The number of blocks along axis `dim` of the grid (0: x)."""
     return _block(dim)[1]
 
 

@@ -109,7 +109,17 @@ def Pipelined(
 
 
 def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:
-    """Iterations one after another, as Python's range counts them."""
+    """Iterations one after another, as Python's range counts them.
+
+    Args:
+        start: the first value; the end where it stands alone, and the loop begins at 0.
+        stop: where the loop ends, itself not a value of it.
+        step: between two values; 1 when left out, may be negative.
+        annotations: hints, by name.
+
+    Raises:
+        CompileError: a bound is no integer, or the step is 0 (E-LOOP-BOUND).
+    """
     return serial_range("T.serial", _bounds(start, stop, step), None, "serial", _annotations({}, annotations))
 
 
@@ -125,6 +135,7 @@ def unroll(
     """A serial loop that is written out.
 
     Args:
+        start, stop, step: as for `serial`.
         explicit: by Tile, before pipelines are planned; else by the device's compiler.
         unroll_factor: iterations written out at a time; None for all.
     """
@@ -149,7 +160,15 @@ def unroll(
 
 
 def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:
-    """Iterations that are the lanes of one operation; the extent is a constant."""
+    """Iterations that are the lanes of one operation, in no order.
+
+    Args:
+        start, stop: bounds; with one of them the loop starts at 0. Their difference is a constant.
+        annotations: hints, by name.
+
+    Raises:
+        CompileError: the extent is no positive constant (E-LOOP-OPTION).
+    """
     nest = serial_range("T.vectorized", _bounds(start, stop, None), None, "vectorized", _annotations({}, annotations))
     extent = nest.axes[0][1]
     if not isinstance(extent, IntImm) or extent.value <= 0:
@@ -267,7 +286,7 @@ def _jump(what: str, node: Any) -> None:
 
 
 def grid(*extents: Any) -> Nest:
-    """Nested serial loops: ``for i, j in T.grid(M, N):``."""
+    """Nested serial loops over all extents, outermost first: ``for i, j in T.grid(M, N):``."""
     if not extents:
         raise CompileError("E-PARALLEL-EXTENT", "T.grid has no extent", help="write T.grid(m, n)")
     bounds = [loop_bound("T.grid", f"extent {axis}", value, None) for axis, value in enumerate(extents)]

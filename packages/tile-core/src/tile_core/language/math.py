@@ -77,17 +77,17 @@ def exp10(x: Any) -> Expr:
 
 
 def log(x: Any) -> Expr:
-    """Natural logarithm."""
+    """Natural logarithm of x."""
     return _float_call("log", x)
 
 
 def log2(x: Any) -> Expr:
-    """Logarithm to base 2."""
+    """Logarithm of x to base 2."""
     return _float_call("log2", x)
 
 
 def log10(x: Any) -> Expr:
-    """Logarithm to base 10."""
+    """Logarithm of x to base 10."""
     return _float_call("log10", x)
 
 
@@ -97,7 +97,7 @@ def log1p(x: Any) -> Expr:
 
 
 def sqrt(x: Any) -> Expr:
-    """Square root."""
+    """Square root of x."""
     return _float_call("sqrt", x)
 
 
@@ -122,52 +122,52 @@ def tan(x: Any) -> Expr:
 
 
 def asin(x: Any) -> Expr:
-    """Inverse sine, in radians."""
+    """Inverse sine of x, in radians."""
     return _float_call("asin", x)
 
 
 def acos(x: Any) -> Expr:
-    """Inverse cosine, in radians."""
+    """Inverse cosine of x, in radians."""
     return _float_call("acos", x)
 
 
 def atan(x: Any) -> Expr:
-    """Inverse tangent, in radians."""
+    """Inverse tangent of x, in radians."""
     return _float_call("atan", x)
 
 
 def sinh(x: Any) -> Expr:
-    """Hyperbolic sine."""
+    """Hyperbolic sine of x."""
     return _float_call("sinh", x)
 
 
 def cosh(x: Any) -> Expr:
-    """Hyperbolic cosine."""
+    """Hyperbolic cosine of x."""
     return _float_call("cosh", x)
 
 
 def tanh(x: Any) -> Expr:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent of x."""
     return _float_call("tanh", x)
 
 
 def asinh(x: Any) -> Expr:
-    """Inverse hyperbolic sine."""
+    """Inverse hyperbolic sine of x."""
     return _float_call("asinh", x)
 
 
 def acosh(x: Any) -> Expr:
-    """Inverse hyperbolic cosine."""
+    """Inverse hyperbolic cosine of x."""
     return _float_call("acosh", x)
 
 
 def atanh(x: Any) -> Expr:
-    """Inverse hyperbolic tangent."""
+    """Inverse hyperbolic tangent of x."""
     return _float_call("atanh", x)
 
 
 def erf(x: Any) -> Expr:
-    """Error function."""
+    """Error function of x."""
     return _float_call("erf", x)
 
 
@@ -192,7 +192,7 @@ def trunc(x: Any) -> Expr:
 
 
 def round(x: Any, rounding_mode: str = "ties-to-even") -> Expr:
-    """The nearest integer, in x's type; halves go to the even one."""
+    """The nearest integer, in x's type; halves go to the even one, the only `rounding_mode` there is."""
     if rounding_mode != "ties-to-even":
         raise CompileError(
             "E-MATH-ROUND",
@@ -209,13 +209,13 @@ def nearbyint(x: Any) -> Expr:
 
 
 def abs(x: Any) -> Expr:
-    """Absolute value."""
+    """Absolute value of x, a float or an integer; of the smallest integer, itself."""
     value = number("abs", x)
     return value if value.dtype.kind in "ub" else Call("abs", (value,), value.dtype)
 
 
 def fabs(x: Any) -> Expr:
-    """Absolute value of a float."""
+    """Absolute value of x, a float."""
     return _float_call("abs", x)
 
 
@@ -256,7 +256,7 @@ def atan2(x: Any, y: Any) -> Expr:
 
 
 def hypot(x: Any, y: Any) -> Expr:
-    """sqrt(x² + y²)."""
+    """√(x² + y²) for x and y, without overflow in between."""
     return _float_pair("hypot", x, y)
 
 

@@ -23,7 +23,7 @@ def inline(function: Any) -> Macro:
 
 
 def meta_class(cls: type) -> type:
-    """Decorator for classes whose objects hold variables and expressions of a kernel.
+    """Decorator for a class `cls` whose objects hold variables and expressions of a kernel.
 
     An attribute that holds a T.alloc_var is that variable: assigning to the attribute stores. An expression assigned to
     any other attribute is evaluated there, once. Methods marked `inline` may branch and loop over expressions; others

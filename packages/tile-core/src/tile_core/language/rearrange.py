@@ -101,7 +101,7 @@ c2d_im2col = im2col
 
 
 def transpose(src: Any, dst: Any, annotations: Mapping[str, Any] | None = None) -> None:
-    """``dst[j, i] = src[i, j]`` for tiles of two axes, converting the element type.
+    """``dst[j, i] = src[i, j]`` for tiles of two axes, converting the element type; `annotations` are hints, by name.
 
     Raises:
         CompileError: the shapes do not fit (E-TRANSPOSE), or both are the same memory (E-TRANSPOSE).

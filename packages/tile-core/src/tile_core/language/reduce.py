@@ -162,6 +162,7 @@ def cumsum(
         dst: the result; the tile itself when left out.
         dim: the axis; negative ones count from the end.
         reverse: from the end.
+        annotations: hints, by name.
     """
     _scan("T.cumsum", "sum", src, dst, dim, reverse, annotations)
 

@@ -110,7 +110,13 @@ class LocalBuffer(Tensor):
 
 
 def ptr(dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False) -> PointerType:
-    """Annotation of a raw pointer parameter."""
+    """Annotation of a raw pointer parameter: an address, or a tensor's ``data_ptr()``.
+
+    Args:
+        dtype: what it points to; for readers.
+        storage_scope: global.
+        is_size_var: left at False.
+    """
     if storage_scope != "global" or is_size_var:
         raise CompileError(
             "E-TENSOR-OPTION",

@@ -92,40 +92,40 @@ def shfl_xor(value: Any, delta: Any, width: int = 32, mask: Any = _FULL) -> Expr
 
 
 def tvm_warp_shuffle(mask: Any, value: Any, warp_id: Any, width: int = 32, warp_size: int = 32) -> Expr:
-    """`shfl_sync` with TVM's order of arguments; warps have 32 lanes."""
+    """`shfl_sync` with TVM's order of arguments: `warp_id` is its srcLane, `warp_size` must be 32."""
     _require_warp_size("T.tvm_warp_shuffle", warp_size)
     return _shuffle("T.tvm_warp_shuffle", "shfl", value, warp_id, width, mask)
 
 
 def tvm_warp_shuffle_up(mask: Any, value: Any, offset: Any, width: int = 32, warp_size: int = 32) -> Expr:
-    """`shfl_up` with TVM's order of arguments; warps have 32 lanes."""
+    """`shfl_up` with TVM's order of arguments: `offset` is its delta, `warp_size` must be 32."""
     _require_warp_size("T.tvm_warp_shuffle_up", warp_size)
     return _shuffle("T.tvm_warp_shuffle_up", "shfl_up", value, offset, width, mask)
 
 
 def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: int = 32, warp_size: int = 32) -> Expr:
-    """`shfl_down` with TVM's order of arguments; warps have 32 lanes."""
+    """`shfl_down` with TVM's order of arguments: `offset` is its delta, `warp_size` must be 32."""
     _require_warp_size("T.tvm_warp_shuffle_down", warp_size)
     return _shuffle("T.tvm_warp_shuffle_down", "shfl_down", value, offset, width, mask)
 
 
 def any_sync(predicate: Any, mask: Any = _FULL) -> Expr:
-    """Whether the predicate holds in one of the warp's lanes; bool."""
+    """Whether the predicate holds in one of the warp's lanes; bool. `mask` as for `shfl_sync`."""
     return _vote("T.any_sync", "any_sync", predicate, mask, "bool")
 
 
 def all_sync(predicate: Any, mask: Any = _FULL) -> Expr:
-    """Whether the predicate holds in all of the warp's lanes; bool."""
+    """Whether the predicate holds in all of the warp's lanes; bool. `mask` as for `shfl_sync`."""
     return _vote("T.all_sync", "all_sync", predicate, mask, "bool")
 
 
 def ballot_sync(predicate: Any, mask: Any = _FULL) -> Expr:
-    """The lanes of the warp in which the predicate holds, bit i for lane i; uint32."""
+    """The lanes of the warp in which the predicate holds, bit i for lane i; uint32. `mask` as for `shfl_sync`."""
     return _vote("T.ballot_sync", "ballot", predicate, mask, "uint32")
 
 
 def ballot(predicate: Any) -> Expr:
-    """`ballot_sync` of all lanes."""
+    """`ballot_sync` of the predicate in all lanes."""
     return _vote("T.ballot", "ballot", predicate, _FULL, "uint32")
 
 
@@ -140,17 +140,17 @@ def tvm_warp_activemask() -> Expr:
 
 
 def match_any_sync(value: Any, mask: Any = _FULL) -> Expr:
-    """The lanes of the warp whose value has the same bits, bit i for lane i; uint32."""
+    """The lanes of the warp whose value has the same bits, bit i for lane i; uint32. `mask` as for `shfl_sync`."""
     return _match("T.match_any_sync", "match_any", value, mask)
 
 
 def match_all_sync(value: Any, mask: Any = _FULL) -> Expr:
-    """The lanes that came, where all their values have the same bits, else 0; uint32."""
+    """The lanes that came, where `value` has the same bits in all, else 0; uint32. `mask` as for `shfl_sync`."""
     return _match("T.match_all_sync", "match_all", value, mask)
 
 
 def warp_reduce_sum(value: Any) -> Expr:
-    """The sum of the warp's values; every lane gets it. All 32 lanes must come here."""
+    """The sum of `value` over the warp; every lane gets it. All 32 lanes must come here."""
     return _reduce("sum", value)
 
 
@@ -196,7 +196,8 @@ def sync_threads(barrier_id: Any = None, arrive_count: Any = None) -> None:
 
 
 def named_barrier_arrive(barrier_id: Any, thread_count: Any) -> None:
-    """Arrives at a numbered barrier without waiting: those that wait there count this thread. See `sync_threads`."""
+    """Arrives at barrier `barrier_id` without waiting: those that wait there count this thread among `thread_count`.
+    See `sync_threads`."""
     op = "T.named_barrier_arrive"
     builder = _builder(op)
     builder.emit(Evaluate(Call("arrive_named", _meeting(op, builder, barrier_id, thread_count), VOID)))
