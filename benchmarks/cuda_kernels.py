@@ -1,6 +1,7 @@
 """Tile kernels on an NVIDIA GPU beside torch, checked before they are timed.
 
     python benchmarks/cuda_kernels.py [--target "cuda -arch=sm_80"] [--json FILE]
+    python benchmarks/cuda_kernels.py --sweep gemm attention      # tiles, stages, threads, panels, epilogues
 
 On a machine without network, `benchmarks/cuda_smoke.py prepare` brings the wheels; see there. Times are medians of
 CUDA-event samples, ours and torch's taken in turns.
@@ -23,10 +24,13 @@ import tile_core as tile
 import tile_core.language as T
 
 
-def matmul(M, N, K, bm, bn, bk, stages, threads, dtype="float16"):
+def matmul(M, N, K, bm, bn, bk, stages, threads, dtype="float16", panel=0, staged=False):
+    """`panel`: rows of blocks a panel of the grid; `staged`: the result goes out by shared memory, in whole rows."""
+
     @T.prim_func
     def main(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), dtype)):
         with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm), threads=threads) as (bx, by):
+            T.use_swizzle(max(panel, 1), enable=panel > 0)
             A_shared = T.alloc_shared((bm, bk), dtype)
             B_shared = T.alloc_shared((bk, bn), dtype)
             acc = T.alloc_fragment((bm, bn), "float32")
@@ -35,7 +39,12 @@ def matmul(M, N, K, bm, bn, bk, stages, threads, dtype="float16"):
                 T.copy(A[by * bm, k * bk], A_shared)
                 T.copy(B[k * bk, bx * bn], B_shared)
                 T.gemm(A_shared, B_shared, acc)
-            T.copy(acc, C[by * bm, bx * bn])
+            if staged:
+                C_shared = T.alloc_shared((bm, bn), dtype)
+                T.copy(acc, C_shared)
+                T.copy(C_shared, C[by * bm, bx * bn])
+            else:
+                T.copy(acc, C[by * bm, bx * bn])
 
     return main
 
@@ -111,9 +120,9 @@ def attention(batch, heads, length, dim, block_m, block_n, stages, threads, caus
                 T.copy(top, before)
                 T.reduce_max(scores, top, dim=1, clear=False)
                 for i in T.Parallel(block_m):
-                    rescale[i] = T.exp2((before[i] - top[i]) * scale)
+                    rescale[i] = T.exp2(before[i] * scale - top[i] * scale)
                 for i, j in T.Parallel(block_m, block_n):
-                    scores[i, j] = T.exp2((scores[i, j] - top[i]) * scale)
+                    scores[i, j] = T.exp2(scores[i, j] * scale - top[i] * scale)
                 T.reduce_sum(scores, part, dim=1)
                 for i in T.Parallel(block_m):
                     total[i] = total[i] * rescale[i] + part[i]
@@ -175,12 +184,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="cuda -arch=sm_80")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--sweep", nargs="+", choices=("gemm", "attention"), help="variants of these, and nothing else")
     given = parser.parse_args()
     torch.manual_seed(0)
     rows = []
 
-    def compiled(function):
-        return lambda: tile.compile(function, target=given.target)
+    def compiled(function, **options):
+        return lambda: tile.compile(function, target=given.target, pass_configs=options)
+
+    if given.sweep:
+        rows = sweep(given.sweep, compiled)
+        return report(given, rows)
 
     for size in (1024, 4096, 8192):
         a, b = (torch.randn(size, size, device="cuda", dtype=torch.half) for _ in range(2))
@@ -215,14 +229,95 @@ def main() -> int:
         label = f"attention fp16 B4 H32 S4096 D128{' causal' if causal else ''}"
         rows.append(compare(label, compiled(function), [q, k, v], torch.empty_like(q), reference))
         print(rows[-1], flush=True)
+    return report(given, rows)
+
+
+GEMMS = (  # rows, columns, depth of the tile, stages, threads
+    (128, 128, 32, 3, 128),
+    (128, 128, 32, 4, 128),
+    (128, 128, 32, 5, 128),
+    (128, 128, 64, 2, 128),
+    (128, 128, 64, 3, 128),
+    (128, 128, 32, 4, 256),
+    (128, 128, 64, 3, 256),
+    (128, 256, 32, 3, 256),
+    (128, 256, 32, 4, 256),
+    (128, 256, 64, 3, 256),
+    (256, 128, 32, 3, 256),
+    (256, 128, 64, 3, 256),
+)
+ATTENTIONS = (  # rows of Q, of K, stages, threads
+    (128, 64, 2, 128),
+    (128, 64, 1, 128),
+    (128, 32, 2, 128),
+    (64, 64, 2, 128),
+    (64, 128, 1, 128),
+    (128, 64, 2, 256),
+    (128, 128, 1, 256),
+    (128, 128, 2, 256),
+    (128, 64, 3, 256),
+)
+
+
+def sweep(what: list[str], compiled: Callable[..., Any]) -> list[dict]:
+    """Each knob of the kernels by itself and the best of them together; the fastest come last."""
+    rows = []
+    size = 4096
+    if "gemm" in what:
+        a, b = (torch.randn(size, size, device="cuda", dtype=torch.half) for _ in range(2))
+        c = torch.empty_like(a)
+
+        def try_gemm(config, **how):
+            label = "gemm {} tile {}x{}x{} stages {} threads {}".format(size, *config)
+            label += "".join(f" {key} {value}" for key, value in how.items())
+            function = matmul(size, size, size, *config, **how)
+            rows.append(compare(label, compiled(function), [a, b], c, torch.matmul))
+            if "ms" in rows[-1]:
+                rows[-1]["tflops"] = 2e-9 * size**3 / rows[-1]["ms"]
+            rows[-1].update(config=config, how=how)
+            print(rows[-1], flush=True)
+
+        for config in GEMMS:
+            try_gemm(config)
+        best = [r["config"] for r in sorted((r for r in rows if "ms" in r), key=lambda r: r["ms"])[:3]]
+        for config in best:
+            for how in ({"panel": 4}, {"panel": 8}, {"panel": 16}, {"staged": True}, {"staged": True, "panel": 8}):
+                try_gemm(config, **how)
+        size = 8192
+        a, b = (torch.randn(size, size, device="cuda", dtype=torch.half) for _ in range(2))
+        c = torch.empty_like(a)
+        for config in best:
+            for panel in (0, 8, 16):
+                try_gemm(config, panel=panel)
+    if "attention" in what:
+        q, k, v = (torch.randn(4, 32, 4096, 128, device="cuda", dtype=torch.half) for _ in range(3))
+        reference = torch.nn.functional.scaled_dot_product_attention
+        for config in ATTENTIONS:
+            for fast in (False, True):
+                label = "attention rows {} columns {} stages {} threads {}".format(*config)
+                label += " fast_math" if fast else ""
+                function = attention(4, 32, 4096, 128, *config, False)
+                options = {"tl.enable_fast_math": True} if fast else {}
+                rows.append(compare(label, compiled(function, **options), [q, k, v], torch.empty_like(q), reference))
+                if "ms" in rows[-1]:
+                    rows[-1]["tflops"] = 4e-9 * 4 * 32 * 4096 * 4096 * 128 / rows[-1]["ms"]
+                print(rows[-1], flush=True)
+    print("fastest:")
+    for row in sorted((r for r in rows if "ms" in r), key=lambda r: r["ratio"])[-12:]:
+        print(f"  {row['ratio']:.2f} of torch, {row['tflops']:.0f} TFLOP/s: {row['case']}")
+    return rows
+
+
+def report(given: argparse.Namespace, rows: list[dict]) -> int:
+    """Writes the rows where they are asked for."""
     if given.json:
-        report = {
+        found = {
             "device": torch.cuda.get_device_name(),
             "torch": torch.__version__,
             "target": given.target,
             "rows": rows,
         }
-        given.json.write_text(json.dumps(report, indent=1) + "\n")
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tile_core.dtypes import DType
 from tile_core.errors import CompileError
 from tile_core.ir import (
+    Attr,
     Block,
     Buffer,
     BufferLoad,
@@ -171,3 +172,11 @@ def test_the_option_reaches_the_planner():
     key = "tl.enable_aggressive_shared_memory_merge"
     assert key in PlanSharedMemory.option_keys
     assert plan(seq(touch(a), touch(b)), [a, b], **{key: True})[2] == 2
+
+
+def test_tiles_of_one_statement_without_barriers_lie_apart():
+    """A copy in two loops: nothing between them keeps a thread's writing from another's reading."""
+    a, b = tile("a", 16), tile("b", 16)
+    copy = Attr("independent", None, const(True, "bool"), seq(touch(a), touch(b)))
+    assert plan(copy, [a, b])[2] == 32
+    assert plan(seq(touch(a), touch(b)), [a, b])[2] == 16

@@ -20,7 +20,7 @@ def check(function, arguments=None, arch="sm_80", **tolerance):
     checked = run_each_pass(
         function, given, f"cuda -arch={arch}", unfinished=("LowerTileOp", "ApplyLayouts"), **tolerance
     )
-    assert checked[-1] == "ThreadSync"
+    assert checked[-1] == "OrderBlocks"
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])

@@ -74,6 +74,11 @@ class Placement(Protocol):
         """The fragment of a tile that nobody asked about."""
         ...
 
+    def memory(self, buffer: Buffer, uses: list[tuple[Candidate | None, Stmt]], facts: Facts) -> Layout | None:
+        """The layout of a tile in memory that nobody asked about, or None for row-major; `uses` are nests of parallel
+        loops (with None) and ops with their candidates."""
+        ...
+
     def size(self, buffers: Iterable[Buffer]) -> int:
         """A key: of the uses without a stronger wish, those with larger ones choose first."""
         ...
@@ -288,7 +293,11 @@ class _Problem(Visitor):
                 break
             demoted.given_up.append((demoted.candidate.name, self.reason))
             demoted.position += 1
-        found = {b: layouts[b].layout if b in layouts else self._default(b) for b in self.buffers}
+        found = {b: layouts[b].layout for b in self.buffers if b in layouts}
+        # Registers first: how a tile in memory is used follows from them.
+        for buffer in sorted(self.buffers, key=lambda b: self.placement is None or not self.placement.takes(b)):
+            if buffer not in found:
+                self.facts.layouts[buffer] = found[buffer] = self._default(buffer)
         for root, views in self.views.items():
             if root in found:
                 found.update((view, seen_as(found[root], root, view)) for view in views)
@@ -297,6 +306,9 @@ class _Problem(Visitor):
     def _default(self, buffer: Buffer) -> Layout | Fragment:
         if self.placement is not None and self.placement.takes(buffer):
             return self.placement.default(buffer, self.facts)
+        if self.placement is not None and buffer not in self.views:
+            uses = [(None if isinstance(u, _LoopUse) else u.candidate, u.stmt) for u in self.users.get(buffer, ())]
+            return self.placement.memory(buffer, uses, self.facts) or plain_layout(buffer)
         return plain_layout(buffer)
 
     def _attempt(self) -> tuple[_Use | None, dict[Buffer, _Demand]]:

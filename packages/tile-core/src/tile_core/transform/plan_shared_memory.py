@@ -23,6 +23,7 @@ from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..ir import (
     AccessPtr,
+    Attr,
     Block,
     Buffer,
     BufferLoad,
@@ -212,7 +213,8 @@ def live_ranges(body: Stmt) -> list[Placement]:
         if isinstance(node, (BufferLoad, BufferStore, AccessPtr)):
             touch(node.buffer, loops)
         inner = loops
-        if isinstance(node, (For, While)):
+        # In a statement whose threads need not meet, everything is in use at once.
+        if isinstance(node, (For, While)) or (isinstance(node, Attr) and node.key == "independent"):
             inner = [*loops, [clock]]
         for item in node.child_nodes():
             visit(item, inner)

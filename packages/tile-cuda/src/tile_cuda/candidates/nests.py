@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tile_core.dtypes import DType
-from tile_core.ir import BufferLoad, BufferStore, Expr, For, IntImm, Stmt, Var, binary, cast, const, full_region, seq
+from tile_core.ir import (
+    Bind,
+    BufferLoad,
+    BufferStore,
+    Expr,
+    For,
+    If,
+    IntImm,
+    Stmt,
+    Var,
+    as_expr,
+    binary,
+    cast,
+    const,
+    full_region,
+    seq,
+)
 from tile_core.layout import Fragment
 from tile_core.tileop import (
     AtomicUpdate,
@@ -37,6 +53,8 @@ from ..transform.thread_placement import nest_constraints
 __all__ = ["ThreadAtomic", "ThreadFill", "ThreadGemm", "ThreadReduce", "ThreadScan", "outer_nests"]
 
 INT32 = DType("int32")
+
+_SHORT = 64  # elements of a line that one thread takes alone
 
 
 class ThreadFill(Candidate):
@@ -136,7 +154,8 @@ class ThreadGemm(Candidate):
 
 
 class ThreadReduce(Candidate):
-    """One thread combines the elements that fall together, in order."""
+    """One thread combines the elements that fall together; where there are fewer results than threads, several threads
+    each combine every so-manieth element first, and one of them what they found."""
 
     op = Reduce
     name = "threads"
@@ -154,19 +173,50 @@ class ThreadReduce(Candidate):
         rest = source[: op.axis] + source[op.axis + 1 :]
         held = context.allocate(f"{op.dst.buffer.name}_running", (1,), wide)
         zero, step = const(0, INT32), Var("step")
+        kind = {"abssum": "sum", "absmax": "max"}.get(op.kind, op.kind)
 
-        def body(at: Sequence[Expr]) -> Stmt:
-            start = BufferStore(held, const(identity_value(op.kind, wide), wide), (zero,))
-            element = cast(op.src.load((*at[: op.axis], step, *at[op.axis :])), wide)
-            value = combined(op.kind, BufferLoad(held, (zero,)), element, op.nan_propagate)
-            loop = For(step, zero, source[op.axis], "serial", BufferStore(held, value, (zero,)))
-            return seq(start, loop, finished(op, at, BufferLoad(held, (zero,)), wide))
+        def run(kind: str, count: Any, element: Callable[[Expr], Expr], limit: Expr | None = None) -> Stmt:
+            """The running value over `count` elements, of which those at `limit` and beyond are left out."""
+            start = BufferStore(held, const(identity_value(kind, wide), wide), (zero,))
+            value = combined(kind, BufferLoad(held, (zero,)), cast(element(step), wide), op.nan_propagate)
+            body: Stmt = BufferStore(held, value, (zero,))
+            if limit is not None:
+                body = If(limit, body)
+            return seq(start, For(step, zero, as_expr(count), "serial", body))
 
-        return as_nest(parallel_nest(rest, body))
+        parts = _parts(op, context)
+        if parts == 1:
+
+            def whole(at: Sequence[Expr]) -> Stmt:
+                loop = run(op.kind, source[op.axis], lambda s: op.src.load((*at[: op.axis], s, *at[op.axis :])))
+                return seq(loop, finished(op, at, BufferLoad(held, (zero,)), wide))
+
+            return as_nest(parallel_nest(rest, whole))
+        length = source[op.axis].value  # type: ignore[attr-defined]
+        shape = (*(e.value for e in rest), parts)  # type: ignore[attr-defined]
+        found = context.allocate(f"{op.dst.buffer.name}_parts", shape, wide, "shared")
+
+        def some(at: Sequence[Expr]) -> Stmt:
+            *own, part = at
+            # Neighbouring threads take neighbours.
+            index = binary("add", binary("mul", step, parts), part)
+            inside = None if length % parts == 0 else binary("lt", index, length)
+            loop = run(
+                op.kind, -(-length // parts), lambda s: op.src.load((*own[: op.axis], index, *own[op.axis :])), inside
+            )
+            return seq(loop, BufferStore(found, BufferLoad(held, (zero,)), tuple(at)))
+
+        def together(at: Sequence[Expr]) -> Stmt:
+            loop = run(kind, parts, lambda s: BufferLoad(found, (*at, s)))
+            return seq(loop, finished(op, at, BufferLoad(held, (zero,)), wide))
+
+        first = as_nest(parallel_nest((*rest, const(parts, INT32)), some))
+        return seq(first, as_nest(parallel_nest(rest, together)))
 
 
 class ThreadScan(Candidate):
-    """One thread runs along the axis with the value so far."""
+    """One thread runs along the axis with the value so far; where there are fewer lines than threads, several threads
+    each run along a stretch, one over what the stretches came to, and all once more with what lies before theirs."""
 
     op = Scan
     name = "threads"
@@ -181,6 +231,9 @@ class ThreadScan(Candidate):
         held = context.allocate(f"{op.dst.buffer.name}_running", (1,), wide)
         zero, step = const(0, INT32), Var("step")
         along: Expr = binary("sub", binary("sub", source[op.axis], 1), step) if op.reverse else step
+        parts = _parts(op, context)
+        if parts > 1:
+            return _scan_in_parts(op, context, parts, held)
 
         def body(at: Sequence[Expr]) -> Stmt:
             where = (*at[: op.axis], along, *at[op.axis :])
@@ -192,6 +245,70 @@ class ThreadScan(Candidate):
             return seq(start, For(step, zero, source[op.axis], "serial", advance))
 
         return as_nest(parallel_nest(rest, body))
+
+
+def _parts(op: Any, context: LowerContext) -> int:
+    """Among how many threads a line is divided."""
+    threads = context.facts.threads or 1
+    extents = [e.value if isinstance(e, IntImm) else 0 for e in op.src.tile_extents()]
+    length = extents[op.axis]
+    lines = 1
+    for axis, extent in enumerate(extents):
+        lines *= extent if axis != op.axis else 1
+    if length < _SHORT or not lines or lines * 2 > threads:
+        return 1
+    # About as many as each then has elements: what the parts come to is one thread's work again.
+    return max(1, min(threads // lines, round(length**0.5)))
+
+
+def _scan_in_parts(op: Scan, context: LowerContext, parts: int, held: Any) -> Stmt:
+    wide = accumulator_dtype(op.dst.dtype)
+    source = [e.value for e in op.src.tile_extents()]  # type: ignore[attr-defined]
+    length, zero, step = source[op.axis], const(0, INT32), Var("step")
+    rest = source[: op.axis] + source[op.axis + 1 :]
+    # Odd, so that the threads of a line read from different banks.
+    each = -(-length // parts) | 1
+    parts = -(-length // each)
+    sums = context.allocate(f"{op.dst.buffer.name}_parts", (*rest, parts), wide, "shared")
+    held_value, start = BufferLoad(held, (zero,)), const(identity_value(op.kind, wide), wide)
+
+    def place(at: Sequence[Expr]) -> tuple[tuple[Expr, ...], Expr]:
+        """(indices of the element that a part is at, whether there is one)."""
+        *own, part = at
+        number = binary("add", binary("mul", part, each), step)
+        along = binary("sub", length - 1, number) if op.reverse else number
+        return (*own[: op.axis], along, *own[op.axis :]), binary("lt", number, length)
+
+    def target(where: Sequence[Expr]) -> tuple[Expr, ...]:
+        return spread(op.dst, [i for i, e in zip(where, op.src.tile_extents()) if not is_one(e)])
+
+    def add_up(at: Sequence[Expr]) -> Stmt:
+        where, inside = place(at)
+        value = combined(op.kind, held_value, cast(op.src.load(where), wide), False)
+        loop = For(step, zero, const(each, INT32), "serial", If(inside, BufferStore(held, value, (zero,))))
+        return seq(BufferStore(held, start, (zero,)), loop, BufferStore(sums, held_value, tuple(at)))
+
+    def before(at: Sequence[Expr]) -> Stmt:
+        own = BufferLoad(sums, (*at, step))
+        kept = Var("own", wide)
+        advance = BufferStore(held, combined(op.kind, held_value, kept, False), (zero,))
+        body = seq(Bind(kept, own), BufferStore(sums, held_value, (*at, step)), advance)
+        return seq(BufferStore(held, start, (zero,)), For(step, zero, const(parts, INT32), "serial", body))
+
+    def run(at: Sequence[Expr]) -> Stmt:
+        where, inside = place(at)
+        value = combined(op.kind, held_value, cast(op.src.load(where), wide), False)
+        put = store_to(op.dst, target(where), cast(held_value, op.dst.dtype), op)
+        body = If(inside, seq(BufferStore(held, value, (zero,)), put))
+        loop = For(step, zero, const(each, INT32), "serial", body)
+        return seq(BufferStore(held, BufferLoad(sums, tuple(at)), (zero,)), loop)
+
+    divided, lines = [const(e, INT32) for e in (*rest, parts)], [const(e, INT32) for e in rest]
+    return seq(
+        as_nest(parallel_nest(divided, add_up)),
+        as_nest(parallel_nest(lines, before)),
+        as_nest(parallel_nest(divided, run)),
+    )
 
 
 def finished(op: Reduce, at: Sequence[Expr], value: Expr, wide: DType) -> Stmt:

@@ -46,8 +46,8 @@ INT32 = DType("int32")
 class ShuffleReduce(Candidate):
     """Between registers, by butterflies of shuffles within a warp; no thread works in vain.
 
-    The owners of a row must be a thread and those whose numbers differ in certain bits; where the tiles turn out to
-    lie otherwise, one thread a row combines it (`ThreadReduce`).
+    The owners of a row must be lanes whose numbers differ in certain bits, in any number of warps; where the tiles turn
+    out to lie otherwise, the threads combine it through shared memory (`ThreadReduce`).
     """
 
     op = Reduce
@@ -87,14 +87,15 @@ class ShuffleReduce(Candidate):
 
 @dataclass
 class _Plan:
-    """Which register of the result each register of the source goes to, and over which bits of the thread number
-    results are combined."""
+    """Which register of the result each register of the source goes to, over which bits of the lane results are
+    combined, how many warps share a row, and as which of them a warp counts (digits of its number)."""
 
     source: Fragment
     target: Fragment
     slots: list[list[tuple[int, int, int]]]
     lanes: list[int]
-    warps: list[int]
+    shares: int
+    share: list[list[tuple[int, int, int]]]
 
 
 def _result(op: Reduce, source: Fragment) -> Fragment | None:
@@ -136,29 +137,52 @@ def _plan(op: Reduce, source: Any, target: Any, threads: int) -> _Plan | None:
     digits = digit_sums(np.asarray(slots[0], dtype=np.int64))
     if digits is None:
         return None
-    bits = _owner_bits(rows)
-    if bits is None or target.replicas != 1 << len(bits):
+    lanes = _lane_bits(rows)
+    ranks = _warp_ranks(rows)
+    if ranks is None:
         return None
-    return _Plan(source, target, digits, [b for b in bits if b < WARP], [b for b in bits if b >= WARP])
+    group, rank, shares = ranks
+    share = digit_sums(rank)
+    if share is None or target.replicas != shares << len(lanes):
+        return None
+    # Threads that differ elsewhere must hold other rows.
+    mask = ~sum(lanes) & (WARP - 1)
+    owners: dict[tuple[int, ...], tuple[int, int]] = {}
+    for thread in range(threads):
+        own = (int(group[thread // WARP]), thread & mask)
+        if owners.setdefault(tuple(rows[thread]), own) != own:
+            return None
+    return _Plan(source, target, digits, lanes, shares, share)
 
 
-def _owner_bits(rows: Any) -> list[int] | None:
-    """The bits of the thread number in which the owners of a row differ, or None where they differ otherwise."""
+def _lane_bits(rows: Any) -> list[int]:
+    """The bits of the lane that make no difference for the rows that a thread holds."""
     threads = rows.shape[0]
     bits = []
-    bit = 1
-    while bit < threads:
+    for bit in (1, 2, 4, 8, 16):
         partner = np.arange(threads) ^ bit
         if (partner < threads).all() and (rows[partner] == rows).all():
             bits.append(bit)
-        bit *= 2
-    # Threads that differ elsewhere must hold other rows.
-    mask = sum(bits)
-    groups: dict[tuple[int, ...], int] = {}
-    for thread in range(threads):
-        if groups.setdefault(tuple(rows[thread]), thread & ~mask) != thread & ~mask:
-            return None
     return bits
+
+
+def _warp_ranks(rows: Any) -> tuple[Any, Any, int] | None:
+    """(number of the group of warps that hold the same rows, which of the group a warp is, how many each has), or None
+    where groups differ in size."""
+    count = -(-len(rows) // WARP)
+    if count > 1 and len(rows) % WARP:
+        return None
+    groups: dict[bytes, list[int]] = {}
+    for warp in range(count):
+        groups.setdefault(rows[warp * WARP : (warp + 1) * WARP].tobytes(), []).append(warp)
+    sizes = {len(g) for g in groups.values()}
+    if len(sizes) != 1:
+        return None
+    group, rank = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for number, warps in enumerate(groups.values()):
+        for place, warp in enumerate(warps):
+            group[warp], rank[warp] = number, place
+    return group, rank, sizes.pop()
 
 
 def _emit(op: Reduce, plan: _Plan, context: LowerContext) -> Stmt:
@@ -190,7 +214,7 @@ def _emit(op: Reduce, plan: _Plan, context: LowerContext) -> Stmt:
             steps.append(Bind(other, intrinsics.shuffle("shfl_xor", held, mask)))
             steps.append(BufferStore(partial, join(held, other), (lane,), span=op.span))
         parts.append(_loop(lane, count, seq(*steps)))
-    if plan.warps:
+    if plan.shares > 1:
         parts += _across_warps(op, plan, context, partial, wide, join)
     last = Var("slot")
     value: Expr = BufferLoad(partial, (last,))
@@ -208,13 +232,9 @@ def _across_warps(
     assert launch is not None
     thread = thread_index(launch)
     size = prod(plan.target.domain)
-    shares = 1 << len(plan.warps)
+    shares = plan.shares
     scratch = context.allocate(f"{op.dst.buffer.name}_warps", (shares, size), wide, "shared")
-    share: Expr = const(0, INT32)
-    for position, bit in enumerate(plan.warps):
-        share = binary(
-            "add", share, binary("mul", binary("floormod", binary("floordiv", thread, bit), 2), 1 << position)
-        )
+    share = context.facts.prover.simplify(digit_expression(plan.share, (binary("floordiv", thread, WARP),)))
     places = Places(plan.target)
     slot = Var("slot")
     row: Expr = const(0, INT32)

@@ -3,6 +3,9 @@
 Needs FLAT, leaves FLAT; VectorizeLoop follows. GPUs access 4, 8 or 16 bytes at once only at addresses that are
 multiples of the size. The starts of tensors and tiles are aligned to 16 bytes; an index must be proved to be a
 multiple of the lanes.
+
+Where a loop only stores, what it reads and what it writes are each as wide as they can be: the values wait in registers
+between the two (a row of global memory is read at once and put down in pieces where a swizzle wants them).
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from typing import Any
 
 from tile_core.arith import Prover
 from tile_core.ir import (
+    Block,
+    Buffer,
     BufferLoad,
     BufferStore,
     Expr,
@@ -22,6 +27,7 @@ from tile_core.ir import (
     Var,
     binary,
     const,
+    seq,
     substitute,
     walk,
 )
@@ -45,21 +51,47 @@ class _Choose(ScopedRewriter):
         if node.kind != "vectorized" or not isinstance(node.extent, IntImm):
             return super().rewrite_For(node)
         extent = node.extent.value
-        widest = max((a.buffer.dtype.storage_bits for a in _accesses(node.body)), default=_REGISTER_BITS)
         strip, lane = Var(f"{node.var.name}_strip"), Var(node.var.name, node.var.dtype)
-        lanes = extent
-        while lanes > 1:
-            if lanes * widest <= _REGISTER_BITS and extent % lanes == 0:
-                body = self.strip(node, strip, lane, lanes)
-                if body is not None:
-                    break
-            lanes //= 2
-        else:
+        lanes, body = self.widest(node, strip, lane)
+        parts = self.apart(node, lanes)
+        if parts is not None:
+            return parts
+        if body is None:
             return node.with_(kind="unroll")
         inner = For(lane, const(0, lane.dtype), const(lanes, "int32"), "vectorized", body, span=node.span)
         if lanes == extent:
             return inner
         return For(strip, const(0, strip.dtype), const(extent // lanes, "int32"), "unroll", inner, span=node.span)
+
+    def widest(self, node: For, strip: Var, lane: Var) -> tuple[int, Stmt | None]:
+        """(the most lanes for which every access fits, the body for them), or (1, None)."""
+        assert isinstance(node.extent, IntImm)
+        lanes = extent = node.extent.value
+        while lanes > 1:
+            if lanes * _widest_bits(node.body) <= _REGISTER_BITS and extent % lanes == 0:
+                body = self.strip(node, strip, lane, lanes)
+                if body is not None:
+                    return lanes, body
+            lanes //= 2
+        return 1, None
+
+    def apart(self, node: For, lanes: int) -> Stmt | None:
+        """Reading and writing as two loops, where that makes one of them wider than `lanes`; else None."""
+        store = node.body
+        if not isinstance(store, BufferStore) or not any(_in_memory(a.buffer) for a in _accesses(store.value)):
+            return None
+        if not _in_memory(store.buffer) or store.value.dtype.lanes > 1:
+            return None
+        value = store.value
+        held = Buffer(f"{store.buffer.name}_held", (node.extent,), value.dtype, "local", span=node.span)
+        again = Var(node.var.name, node.var.dtype)
+        reading = node.with_(body=BufferStore(held, value, (node.var,), span=store.span))
+        written = substitute(store.with_(value=const(0, value.dtype)), {node.var: again})
+        writing = node.with_(var=again, body=written.with_(value=BufferLoad(held, (again,))))
+        widths = [self.widest(part, Var("strip"), Var("lane"))[0] for part in (reading, writing)]
+        if max(widths) <= lanes:
+            return None
+        return Block((held,), seq(self.rewrite(reading), self.rewrite(writing)), span=node.span)
 
     def strip(self, node: For, strip: Var, lane: Var, lanes: int) -> Stmt | None:
         """The body for the lanes of one strip, or None where an access does not fit."""
@@ -73,7 +105,7 @@ class _Choose(ScopedRewriter):
 
     def fits(self, access: Any, var: Var, lanes: int) -> bool:
         """Whether an access along `var` is one address, or whole aligned vectors."""
-        if access.buffer.memory.level == "thread":
+        if not _in_memory(access.buffer):
             return True
         index = access.indices[0]
         linear = linear_in(index, var)
@@ -106,5 +138,14 @@ class _Indices(Rewriter):
         return new.with_(indices=tuple(self.prover.simplify(i) for i in new.indices))
 
 
-def _accesses(body: Stmt) -> list[Any]:
+def _in_memory(buffer: Buffer) -> bool:
+    return buffer.memory.level != "thread"
+
+
+def _widest_bits(body: Stmt) -> int:
+    """Bits of the widest element that goes to or comes from memory."""
+    return max((a.buffer.dtype.storage_bits for a in _accesses(body) if _in_memory(a.buffer)), default=_REGISTER_BITS)
+
+
+def _accesses(body: Any) -> list[Any]:
     return [n for n in walk(body) if isinstance(n, (BufferLoad, BufferStore))]

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from math import gcd, prod
 from typing import Any
 
-from tile_core.ir import Buffer, For
-from tile_core.layout import Fragment
-from tile_core.tileop import Constraint, Facts
+from tile_core.ir import Buffer, For, Stmt, TileOpStmt
+from tile_core.layout import Fragment, Layout
+from tile_core.tileop import Candidate, Constraint, Facts
 
 from ..layouts import coalesced, replicated
 from .nests import Nest, is_register_tile, place_nest, tile_places
+from .shared_tiles import Touch, choose_layout, rows, touches
 
 __all__ = ["ThreadPlacement", "nest_constraints"]
 
@@ -39,6 +40,29 @@ class ThreadPlacement:
         while vector > 1 and prod(shape) < vector * _threads(facts):
             vector //= 2
         return coalesced(shape, _threads(facts), vector & -vector)
+
+    def memory(self, buffer: Buffer, uses: list[tuple[Candidate | None, Stmt]], facts: Facts) -> Layout | None:
+        """The layout of a shared tile with which its loops and copies cost least; None for row-major."""
+        from ..candidates.nests import outer_nests  # which import this package
+
+        if buffer.scope != "shared" or facts.threads is None:
+            return None
+        found: list[Touch] = []
+        for candidate, stmt in uses:
+            if candidate is None:
+                assert isinstance(stmt, For)
+                nests = [stmt]
+            elif candidate.name == "threads":
+                assert isinstance(stmt, TileOpStmt)
+                nests = outer_nests(candidate, stmt.op, facts)
+            elif candidate.name == "cp_async":
+                found.append(rows(buffer, facts.threads))
+                continue
+            else:
+                return None
+            for nest in nests:
+                found += touches(nest, buffer, facts.layouts, facts.threads)
+        return choose_layout(buffer, found)
 
     def size(self, buffers: Iterable[Buffer]) -> int:
         """The order in which uses without a wish of their own are asked: the largest tile decides."""
