@@ -129,8 +129,8 @@ class DType:
 
     @property
     def is_packed(self) -> bool:
-        """Whether elements share bytes in memory."""
-        return self.storage_bits < 8
+        """Whether elements, or the lanes of one, share bytes in memory."""
+        return self.bits == 4
 
     def storage_bytes(self, count: int) -> int:
         """Bytes that `count` values take in memory."""
@@ -139,6 +139,32 @@ class DType:
     @property
     def is_float(self) -> bool:
         return self.kind == "f"
+
+    def is_float4_e2m1fn(self) -> bool:
+        """Whether this is float4_e2m1fn, or a vector of them."""
+        return self.scalar.name == "float4_e2m1fn"
+
+    def is_float4(self) -> bool:
+        """Whether this is a four-bit float, or a vector of them."""
+        return self.kind == "f" and self.bits == 4
+
+    def as_torch(self) -> Any:
+        """The torch dtype of tensors with elements of this type: its own, or the bytes that carry it (see
+        docs/language.md). A vector's is that of its lanes.
+
+        Raises:
+            CompileError: no tensor has such elements (handle, void), or torch is too old to know it.
+        """
+        import torch
+
+        from .ir.host import carrier_words
+
+        if self.kind in "biuf":
+            for name in carrier_words(self):
+                found = getattr(torch, name, None)
+                if found is not None:
+                    return found
+        raise CompileError("E-DTYPE", f"no torch dtype carries {self}", help="use a number type")
 
     @property
     def is_int(self) -> bool:

@@ -101,9 +101,9 @@ FMA(float, lanes<float>) FMA(bf16, HALF_LANES(bf16))
 API void rearrange(const float* x, float* out, int32_t* bits, float* back) {
   auto a = load<float>(full<8>{}, x), b = load<float>(full<8>{}, x + 8);
   store(full<8>{}, out, shuffle<15, 13, 11, 9, 7, 5, 3, 1>(a, b));
-  store(full<8>{}, bits, reinterpret<int32_t>(a));
-  store(full<8>{}, back, reinterpret<float>(reinterpret<uint32_t>(a)));
-  bits[8] = reinterpret<int32_t>(x[8]);
+  store(full<8>{}, bits, reinterpret<int32_t, 8>(a));
+  store(full<8>{}, back, reinterpret<float, 8>(reinterpret<uint32_t, 8>(a)));
+  bits[8] = reinterpret<int32_t, 1>(x[8]);
 }
 API void across(const float* x, const int32_t* y, float* out, int32_t* whole) {
   auto a = load<float>(full<lanes<float>>{}, x);

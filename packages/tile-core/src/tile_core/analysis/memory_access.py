@@ -173,7 +173,7 @@ def _range(buffer: Buffer, index: Expr, count: Expr) -> tuple[Expr, Expr]:
 
 def _bytes(count: Expr, dtype: DType, up: bool = False) -> Expr:
     """Bytes that `count` elements take; of four-bit ones those begun, or those ended."""
-    if not dtype.is_packed:
+    if dtype.storage_bits >= 8:
         return binary("mul", count, dtype.bytes)
     per_byte = 8 // dtype.storage_bits
     return binary("floordiv", binary("add", count, per_byte - 1) if up else count, per_byte)

@@ -124,7 +124,8 @@ class CppPrinter(CPrinter):
         return f"tile::{name}({', '.join(self.expr(a) for a in node.args)})"
 
     def call_reinterpret(self, node: Call) -> str:
-        return f"tile::reinterpret<{self.type_name(node.dtype.scalar)}>({self.expr(node.args[0])})"
+        target = f"{self.type_name(node.dtype.scalar)}, {node.dtype.lanes}"
+        return f"tile::reinterpret<{target}>({self.expr(node.args[0])})"
 
     # Statements.
 

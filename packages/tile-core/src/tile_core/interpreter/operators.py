@@ -205,9 +205,23 @@ def _clz(args: list[Any], dtypes: list[DType], result: DType) -> Any:
 
 
 def _reinterpret(args: list[Any], dtypes: list[DType], result: DType) -> Any:
-    array = np.ascontiguousarray(args[0])
-    viewed = array.reshape(array.shape or (1,)).view(numpy_type(result))
-    return viewed if array.shape and np.ndim(args[0]) else viewed[0]
+    source = dtypes[0]
+    array = np.ascontiguousarray(args[0]) if np.ndim(args[0]) else np.asarray(args[0])
+    lanes = array if source.lanes > 1 else array[..., None]
+    if source.bits == 4:
+        halves = lanes.view(np.uint8) & np.uint8(15)
+        data = halves if source.lanes == 1 else halves[..., 0::2] | (halves[..., 1::2] << np.uint8(4))
+    else:
+        data = np.ascontiguousarray(lanes).view(np.uint8)
+    if result.bits == 4:
+        if result.lanes > 1:
+            data = np.stack([data & np.uint8(15), data >> np.uint8(4)], axis=-1).reshape(*data.shape[:-1], -1)
+        found = wrap(data.view(numpy_type(result)), result)
+    elif result.is_bool:
+        found = data != 0
+    else:
+        found = np.ascontiguousarray(data).view(numpy_type(result))
+    return found if result.lanes > 1 else found[..., 0]
 
 
 def _convert(args: list[Any], dtypes: list[DType], result: DType) -> Any:

@@ -88,6 +88,8 @@ def _bind(machine: Machine, param: Buffer | Var, value: Any) -> None:
     flat = param.ndim == 1 and value.ndim != 1
     if not flat:
         shape = value.shape[: param.ndim]
+        if param.dtype.lanes > 1 and shape:
+            shape = (*shape[:-1], shape[-1] // param.dtype.lanes)
         for expr, extent in zip(param.shape, shape):
             _bind_size(machine, expr, extent)
         for expr, stride in zip(param.strides, value.strides):
@@ -97,12 +99,12 @@ def _bind(machine: Machine, param: Buffer | Var, value: Any) -> None:
 
 def _bind_packed(machine: Machine, param: Buffer, value: np.ndarray) -> None:
     """Bytes with two four-bit elements each: the last dimension counts twice."""
-    shape = (*value.shape[:-1], value.shape[-1] * 2) if value.ndim else ()
+    shape = (*value.shape[:-1], value.shape[-1] * 2 // param.dtype.lanes) if value.ndim else ()
     if len(shape) == param.ndim:
         for expr, extent in zip(param.shape, shape):
             _bind_size(machine, expr, extent)
         for axis, (expr, stride) in enumerate(zip(param.strides, value.strides)):
-            _bind_size(machine, expr, stride * (2 if axis < value.ndim - 1 else 1))
+            _bind_size(machine, expr, stride * 2 // param.dtype.lanes if axis < value.ndim - 1 else 1)
     machine.storages[param] = Storage(param, Nibbles(_flat(value, DType("uint8")).view(np.uint8), param.dtype.scalar))
 
 
@@ -130,18 +132,24 @@ def _flat(value: np.ndarray, dtype: DType) -> np.ndarray:
 def _check_shape(machine: Machine, param: Buffer, value: np.ndarray) -> None:
     shape = tuple(machine.integer(e) for e in param.shape)
     if param.dtype.is_packed:
-        found = (*value.shape[:-1], value.shape[-1] * 2) if value.ndim else ()
+        found = (*value.shape[:-1], value.shape[-1] * 2 // param.dtype.lanes) if value.ndim else ()
         if found == shape or (param.ndim == 1 and (int(np.prod(found)),) == shape):
             return
+        wanted = [*shape[:-1], shape[-1] * param.dtype.lanes // 2]
         raise ExecutionFault(
             "E-RUN-ARGUMENT",
-            f"{param.name} needs bytes of shape {[*shape[:-1], shape[-1] // 2]}, found {list(value.shape)}",
+            f"{param.name} needs bytes of shape {wanted}, found {list(value.shape)}",
             facts=[f"parameter {param!r}", "two elements of four bits lie in a byte"],
             help="pack the last dimension, the first element in the low half",
         )
     flat = param.ndim == 1 and value.ndim != 1
+    lanes = param.dtype.lanes
+    if lanes > 1 and shape:
+        # Vectors lie side by side in the last dimension.
+        shape = (*shape[:-1], shape[-1] * lanes)
     if (int(np.prod(value.shape)),) == shape if flat else value.shape == shape:
-        strides = tuple(machine.integer(e) for e in param.element_strides())
+        strides = tuple(machine.integer(e) * lanes for e in param.element_strides())
+        strides = (*strides[:-1], 1) if lanes > 1 else strides
         found = tuple(s // value.itemsize for s in value.strides)
         if flat or 0 in shape or all(a == b for a, b, extent in zip(strides, found, shape) if extent > 1):
             return

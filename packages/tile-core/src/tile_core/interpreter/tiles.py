@@ -71,6 +71,17 @@ class _Box:
                 help="keep the region inside the buffer",
             )
         self.clipped = clipped
+        lanes = region.dtype.lanes
+        self.strides = [s * lanes for s in place.strides]
+        self.offset = place.offset * lanes
+        if lanes > 1:
+            # The lanes of a vector type are one dimension more.
+            self.mins.append(0)
+            self.extents.append(lanes)
+            self.low.append(0)
+            self.high.append(lanes)
+            self.strides.append(1)
+            self.tile_shape = (*self.tile_shape, lanes)
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None]:
         """(elements, which of them were written or None where that is not known); outside the buffer the safe value."""
@@ -119,7 +130,7 @@ class _Box:
         return tile.reshape(self.tile_shape)
 
     def _slice(self, data: Any) -> np.ndarray:
-        start = self.place.offset + sum(low * s for low, s in zip(self.low, self.place.strides))
+        start = self.offset + sum(low * s for low, s in zip(self.low, self.strides))
         shape = [high - low for low, high in zip(self.low, self.high)]
         lanes = self.place.storage.lanes
         if np.ndim(lanes) == 0 and lanes is not None:
@@ -134,9 +145,9 @@ class _Box:
         if isinstance(data, Nibbles):
             return data[self._slice(_Addresses(data.size))]
         if isinstance(data, _Addresses):
-            steps = [np.arange(n) * s for n, s in zip(shape, self.place.strides)]
+            steps = [np.arange(n) * s for n, s in zip(shape, self.strides)]
             return start + sum(np.ix_(*steps), start=np.zeros((1,) * len(shape), dtype=np.int64))
-        strides = [s * data.itemsize for s in self.place.strides]
+        strides = [s * data.itemsize for s in self.strides]
         return np.lib.stride_tricks.as_strided(data[start:], shape, strides)
 
 

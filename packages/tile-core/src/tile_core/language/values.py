@@ -57,7 +57,7 @@ def all_of(*conditions: Any) -> Any:
 
 
 def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any = None) -> Expr:
-    """`value` as another element type: the exact value, rounded once.
+    """`value` as the element type `dtype`: the exact value, rounded once.
 
     Args:
         round: "" for the default: floats round to nearest even ("rn"), float → int truncates ("rz") and clamps, NaN
@@ -92,22 +92,29 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
 
 
 def Cast(dtype: Any, value: Any) -> Expr:
-    """`value` as another element type, as a node even where nothing changes."""
+    """`value` as the element type `dtype`, as a node even where nothing changes."""
     return _Cast(as_dtype(dtype), as_expr(value))
 
 
 def reinterpret(value: Any, dtype: Any) -> Expr:
-    """The bits of `value` seen as another type of the same width."""
+    """The bits of `value` seen as `dtype`, a type of as many: scalars and vectors, four-bit lanes too (the first in the
+    low half of a byte). A six-bit float takes a byte.
+
+    Raises:
+        CompileError: the types differ in width (E-REINTERPRET).
+    """
     if isinstance(value, (str, DType)):
         value, dtype = dtype, value
     source, target = as_expr(value), as_dtype(dtype)
-    if source.dtype.bits * source.dtype.lanes != target.bits * target.lanes:
+    if source.dtype is target:
+        return source
+    if source.dtype.storage_bits != target.storage_bits or target.kind == "v":
         raise CompileError(
             "E-REINTERPRET",
             f"{source.dtype} and {target} differ in width",
             facts=[
-                f"{source.dtype}: {source.dtype.bits * source.dtype.lanes} bits",
-                f"{target}: {target.bits * target.lanes} bits",
+                f"{source.dtype}: {source.dtype.storage_bits} bits",
+                f"{target}: {target.storage_bits} bits",
             ],
             help="cast to an integer of the other width first",
         )
@@ -115,12 +122,12 @@ def reinterpret(value: Any, dtype: Any) -> Expr:
 
 
 def infinity(dtype: Any = "float32") -> FloatImm:
-    """Positive infinity of a float type."""
+    """Positive infinity of the float type `dtype`."""
     return FloatImm(float("inf"), float_type("infinity", dtype))
 
 
 def max_value(dtype: Any) -> Expr:
-    """The largest finite value of a type."""
+    """The largest finite value of the element type `dtype`."""
     target = as_dtype(dtype)
     if target.is_int or target.is_bool:
         return const(target.max_value, target)
@@ -128,7 +135,7 @@ def max_value(dtype: Any) -> Expr:
 
 
 def min_value(dtype: Any) -> Expr:
-    """The smallest finite value of a type."""
+    """The smallest finite value of the element type `dtype`."""
     target = as_dtype(dtype)
     if target.is_int or target.is_bool:
         return const(target.min_value, target)
@@ -137,7 +144,7 @@ def min_value(dtype: Any) -> Expr:
 
 
 def Ramp(base: Any, stride: Any, lanes: int) -> Expr:
-    """The vector base, base + stride, …"""
+    """The vector base, base + stride, … of so many lanes."""
     low = as_expr(base)
     return _Ramp(low, as_expr(stride, low.dtype), int(lanes))
 

@@ -71,7 +71,7 @@ def make_tensor(ptr: Any, shape: Any, dtype: Any = "float32", strides: Any = Non
 def make_tensor_from_addr(
     addr: Any, shape: Any, dtype: Any = "float32", strides: Any = None, storage_scope: str = "global"
 ) -> Buffer:
-    """`make_tensor` for an integer expression; `storage_scope` must be global."""
+    """`make_tensor` for an integer expression `addr`; `storage_scope` must be global."""
     if storage_scope != "global":
         raise CompileError(
             "E-ADDRESS",
@@ -86,12 +86,15 @@ def _view(what: str, src: Any, shape: Any, dtype: Any, strides: Any) -> Buffer:
     builder = require_builder(what)
     buffer = _source(what, src)
     element = buffer.dtype if dtype is None else as_dtype(dtype)
-    if element is not buffer.dtype and (element.bits % 8 or buffer.dtype.bits % 8 or element.lanes > 1):
+    in_registers = buffer.scope in ("fragment", "local", "var")
+    if element.kind not in "biuf" or (
+        in_registers and element.scalar is not buffer.dtype.scalar and 4 in (element.bits, buffer.dtype.bits)
+    ):
         raise CompileError(
             "E-VIEW-TYPE",
             f"{what} cannot show {buffer.dtype} as {element}",
             facts=[f"{buffer!r}"],
-            help="use scalar types of whole bytes; T.cast and T.reinterpret convert single values",
+            help="use types of whole bytes, in registers; T.cast and T.reinterpret convert single values",
         )
     if buffer.strides and strides is None:
         raise CompileError(
@@ -153,12 +156,12 @@ def _source(what: str, src: Any) -> Buffer:
 
 
 def _scaled_shape(what: str, buffer: Buffer, element: DType) -> tuple[Expr, ...]:
-    if element.bits == buffer.dtype.bits:
+    if element.storage_bits == buffer.dtype.storage_bits:
         return buffer.shape
     last = buffer.shape[-1]
-    bits = binary("mul", last, buffer.dtype.bits)
-    scaled = Simplifier().simplify(binary("floordiv", bits, element.bits))
-    rest = Simplifier().simplify(binary("floormod", bits, element.bits))
+    bits = binary("mul", last, buffer.dtype.storage_bits)
+    scaled = Simplifier().simplify(binary("floordiv", bits, element.storage_bits))
+    rest = Simplifier().simplify(binary("floormod", bits, element.storage_bits))
     if isinstance(rest, IntImm) and rest.value == 0:
         return (*buffer.shape[:-1], scaled)
     raise CompileError(

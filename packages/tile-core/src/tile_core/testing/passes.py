@@ -19,6 +19,7 @@ from ..plugin import registry
 from ..target import parse_target
 from ..transform.base import Pass, PassContext
 from ..transform.options import Options
+from .carriers import pack_nibbles
 from .compare import assert_close
 from .supply import random_array
 
@@ -177,7 +178,10 @@ def random_arguments(function: PrimFunc, seed: int = 0, sizes: dict[str, int] | 
             shape = tuple(_extent(e, extents) for e in param.shape)
             # Integers are often indices: keep them small.
             low, high = (0, 8) if param.dtype.is_int else (None, None)
-            arguments.append(random_array(shape, param.dtype, rng, low=low, high=high))
+            if param.dtype.lanes > 1 and shape:
+                shape = (*shape[:-1], shape[-1] * param.dtype.lanes)
+            array = random_array(shape, param.dtype.scalar, rng, low=low, high=high)
+            arguments.append(pack_nibbles(array) if param.dtype.is_packed else array)
         else:
             arguments.append(numpy_type(param.dtype).type(rng.integers(1, 8)))
     return arguments

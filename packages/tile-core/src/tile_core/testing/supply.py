@@ -8,6 +8,7 @@ import numpy as np
 
 from ..dtypes import as_dtype
 from ..interpreter import numpy_type
+from .carriers import to_tensor
 
 __all__ = ["random_array", "random_tensor"]
 
@@ -37,7 +38,7 @@ def random_array(
         return rng.integers(0, 2, shape).astype(held)
     if not dtype.is_float:
         first = dtype.min_value if low is None else low
-        last = dtype.max_value if high is None else high - 1
+        last = dtype.max_value if high is None else min(high - 1, dtype.max_value)
         wide = np.uint64 if dtype.kind == "u" else np.int64
         return rng.integers(first, last, shape, dtype=wide, endpoint=True).astype(held)
     values = rng.standard_normal(shape) if low is None else rng.uniform(low, high, shape)
@@ -48,11 +49,13 @@ def random_array(
 
 
 def random_tensor(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator, **options: Any) -> Any:
-    """The same as a torch tensor; see `random_array`."""
+    """The same as a torch tensor, as bytes where torch lacks the type; see `random_array`."""
     import torch
 
     array = random_array(shape, dtype, rng, **options)
     name = as_dtype(dtype).name
+    if as_dtype(dtype).bits < 8 or not hasattr(torch, name):
+        return to_tensor(array, as_dtype(dtype))
     if array.dtype.kind in "biufc" and array.dtype.name == name:
         return torch.from_numpy(array)
     bits = array.view(np.int16 if array.itemsize == 2 else np.int8)

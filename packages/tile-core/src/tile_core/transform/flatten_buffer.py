@@ -12,7 +12,7 @@ from typing import Any
 
 from ..arith import Prover
 from ..dtypes import DType
-from ..errors import InternalError
+from ..errors import CompileError, InternalError, declare_codes
 from ..ir import (
     AccessPtr,
     Binary,
@@ -40,6 +40,8 @@ from .options import declare_option
 from .scoped import ScopedRewriter
 
 __all__ = ["FlattenBuffer", "flat_index"]
+
+declare_codes({"E-VECTOR-INDEX": "elements of a vector type that are gathered by an index of several lanes"})
 
 INT32, INT64 = DType("int32"), DType("int64")
 
@@ -82,19 +84,45 @@ class _Flatten(ScopedRewriter):
         return BufferStore(self.flatten(node.buffer), value, (self.index(node),), predicate, span=node.span)
 
     def rewrite_AccessPtr(self, node: AccessPtr) -> Expr:
-        return node.with_(
-            buffer=self.flatten(node.buffer), indices=(self.index(node),), extent=self.rewrite(node.extent)
-        )
+        extent = self.rewrite(node.extent)
+        lanes = node.buffer.dtype.lanes
+        if lanes > 1:
+            extent = binary("mul", extent, lanes)
+        return node.with_(buffer=self.flatten(node.buffer), indices=(self.first(node),), extent=extent)
 
     def index(self, node: Any) -> Expr:
-        """The flat index of an access, simplified."""
+        """The flat index of an access: of an element of a vector type, those of its lanes."""
+        first, lanes = self.first(node), node.buffer.dtype.lanes
+        if lanes == 1:
+            return first
+        if isinstance(first, Ramp):
+            return Ramp(first.base, first.stride, first.lanes * lanes, span=first.span)
+        return Ramp(first, const(1, first.dtype), lanes, span=node.span)
+
+    def first(self, node: Any) -> Expr:
+        """The flat index of an access's first lane, simplified."""
         buffer: Buffer = node.buffer
         self.flatten(buffer)
         dtype = self.index_types[buffer]
         indices = tuple(self.rewrite(i) for i in node.indices)
-        if len(indices) == 1 and not buffer.strides:
+        lanes = buffer.dtype.lanes
+        if len(indices) == 1 and not buffer.strides and lanes == 1:
             return self.prover.simplify(widened(indices[0], dtype))
         strides = buffer.element_strides()
+        if lanes > 1:
+            strides = tuple([binary("mul", s, lanes) for s in strides])
+            last = indices[-1]
+            if isinstance(last, Ramp) and isinstance(last.stride, IntImm) and last.stride.value == 1:
+                # Neighbouring vectors lie side by side: one vector of all their lanes.
+                first = flat_index((*indices[:-1], last.base), strides, dtype)
+                return Ramp(self.prover.simplify(first), const(1, dtype), last.lanes)
+            if any(i.dtype.lanes > 1 for i in indices):
+                raise CompileError(
+                    "E-VECTOR-INDEX",
+                    f"elements of {buffer.name}, which are {buffer.dtype}, are gathered",
+                    span=node.span,
+                    help="load them one by one, or view the buffer as its scalar type",
+                )
         return self.prover.simplify(flat_index(indices, strides, dtype))
 
     def flatten(self, buffer: Buffer) -> Buffer:
@@ -102,14 +130,17 @@ class _Flatten(ScopedRewriter):
         found = self.flat.get(buffer)
         if found is not None:
             return found
+        # A vector type's lanes become elements.
         size = _elements(buffer)
+        if buffer.dtype.lanes > 1:
+            size = binary("mul", size, buffer.dtype.lanes)
         self.index_types[buffer] = dtype = self._index_type(size)
         if buffer.memory.level == "device":
             # The parameter itself stays as the host sees it.
             new = Buffer(
                 buffer.name,
                 (size if dtype is INT64 else cast(size, dtype),),
-                buffer.dtype,
+                buffer.dtype.scalar,
                 buffer.scope,
                 data=buffer,
                 align=buffer.align,
@@ -124,7 +155,7 @@ class _Flatten(ScopedRewriter):
             new = Buffer(
                 buffer.name,
                 (cast(size, dtype),),
-                buffer.dtype,
+                buffer.dtype.scalar,
                 buffer.scope,
                 (),
                 data,

@@ -317,6 +317,9 @@ class _Vectorize:
         return Broadcast(expr, self.lanes)
 
     def _value(self, expr: Expr) -> Expr:
+        if expr.dtype.lanes > 1:
+            # The kernel's own vectors: their lanes are not the loop's.
+            raise _Scalar
         if isinstance(expr, Var):
             return self.values.get(expr, expr)
         if isinstance(expr, (IntImm, FloatImm, StringImm)):

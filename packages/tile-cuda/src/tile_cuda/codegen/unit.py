@@ -30,6 +30,8 @@ _PRELUDE = f"""\
 #include "{HEADER_NAME}"
 
 using tile::bf16;
+using tile::e4m3;
+using tile::e5m2;
 using tile::fp16;
 """
 

@@ -4,6 +4,8 @@
 // GCC keeps them in memory. fp16 and bf16 lanes are stored as 16-bit integers and computed in fp32, rounding at every operation.
 #pragma once
 
+#include <tuple>
+
 #include "scalar.h"
 
 namespace tile {
@@ -336,13 +338,34 @@ TILE_FN vec<T, N> map_lanes(F&& f, vec<T, N> x, vec<T, N> y) {
   return r;
 }
 
-// Lanes I… of the vectors laid end to end.
-template <int... I, class T, int N, class... More>
-TILE_FN vec<T, int(sizeof...(I))> shuffle(vec<T, N> first, More... more) {
-  const vec<T, N> all[] = {first, more...};
+// Scalars as a vector. One lane is padded to two: GCC has no vectors of one.
+template <class T, class... S>
+TILE_FN auto lanes_of(S... values) {
+  constexpr int N = sizeof...(S);
+  vec<T, N> r;
+  int i = 0;
+  (r.set(i++, T(values)), ...);
+  return r;
+}
+
+// Lanes I… of vectors laid end to end, whose sizes may differ.
+template <int... I, class... V>
+TILE_FN auto shuffle(V... parts) {
+  using T = typename std::tuple_element_t<0, std::tuple<V...>>::element;
   constexpr int from[] = {I...};
   vec<T, int(sizeof...(I))> r;
-  for (int i = 0; i < int(sizeof...(I)); i++) r.v[i] = all[from[i] / N].v[from[i] % N];
+  for (int i = 0; i < int(sizeof...(I)); i++) {
+    int at = from[i];
+    // Each part takes what lies in it and hands on the rest.
+    ((at >= 0 && at < V::size ? (void)(r.v[i] = parts.v[at]) : void(), at -= V::size), ...);
+  }
+  return r;
+}
+template <int... I, class T, int N>
+TILE_FN vec<T, int(sizeof...(I))> shuffle(vec<T, N> x) {
+  constexpr int from[] = {I...};
+  vec<T, int(sizeof...(I))> r;
+  for (int i = 0; i < int(sizeof...(I)); i++) r.v[i] = x.v[from[i]];
   return r;
 }
 
@@ -352,14 +375,37 @@ TILE_FN vec<To, N> bits_as(vec<T, N> x) {
   static_assert(sizeof(To) == sizeof(T), "lanes keep their size");
   return vec<To, N>((typename vec<To, N>::raw)x.v);
 }
-// The same under the language's name, for scalars too.
-template <class To, class T, int N>
-TILE_FN vec<To, N> reinterpret(vec<T, N> x) {
-  return bits_as<To>(x);
+// Any bits as any type of as many: N lanes of To, or a scalar. Lanes of four bits have a byte each here, and half a one there.
+template <class T, int N>
+TILE_FN auto packed_bits(vec<T, N> x) {
+  if constexpr (is_nibble<T> || std::is_same<T, e2m1>::value) {
+    const auto w = (raw_t<uint16_t, N / 2>)x.v;
+    return __builtin_convertvector((w & 0x0f) | ((w >> 4) & 0xf0), raw_t<uint8_t, N / 2>);
+  } else {
+    return x.v;
+  }
 }
-template <class To, class T, std::enable_if_t<is_scalar<T>, int> = 0>
-TILE_FN To reinterpret(T x) {
-  return bit_cast<To>(x);
+template <class T, std::enable_if_t<is_scalar<T>, int> = 0>
+TILE_FN auto packed_bits(T x) {
+  if constexpr (is_nibble<T> || std::is_same<T, e2m1>::value) return x.nibble();
+  else return x;
+}
+template <class To, int N, class X>
+TILE_FN auto reinterpret(X x) {
+  const auto bits = packed_bits(x);
+  constexpr bool halves = is_nibble<To> || std::is_same<To, e2m1>::value;
+  if constexpr (N == 1) {
+    if constexpr (halves) return To::from(bits);
+    else if constexpr (std::is_same<To, bool>::value) return bit_cast<uint8_t>(bits) != 0;
+    else return bit_cast<To>(bits);
+  } else if constexpr (halves) {
+    const auto w = __builtin_convertvector(bit_cast<raw_t<uint8_t, N / 2>>(bits), raw_t<uint16_t, N / 2>);
+    const auto lanes = (raw_t<uint8_t, N>)((w & 0x0f) | ((w & 0xf0) << 4));
+    if constexpr (std::is_same<To, i4>::value) return vec<To, N>(((raw_t<int8_t, N>)lanes ^ int8_t(8)) - int8_t(8));
+    else return vec<To, N>((typename vec<To, N>::raw)lanes);
+  } else {
+    return vec<To, N>(bit_cast<typename vec<To, N>::raw>(bits));
+  }
 }
 
 template <class X>
