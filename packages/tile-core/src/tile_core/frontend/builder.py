@@ -254,6 +254,7 @@ class Builder:
         self.size_vars: dict[SizeVar, Span | None] = {}
         self.eager: Any = None
         self.hints: list[str] = []
+        self.branches: list[Any] = []
         self._checked: set[int] = set()
 
     # -- frames --------------------------------------------------------------------------------------------------------

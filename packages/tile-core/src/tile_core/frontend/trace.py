@@ -232,6 +232,9 @@ class Scope:
             value = value.__tile_expr__()
         elif isinstance(value, Placeholder):
             raise value.error(builder.place(span))
+        elif not isinstance(value, Expr) and hasattr(type(value), "__tile_expr__"):
+            # An index by name, such as T.thread_binding gives.
+            value = value.__tile_expr__()
         if not isinstance(value, Expr) or isinstance(value, _FIXED):
             return tracer.kept(value, name) if type(value) is tuple else value
         if builder.kernel is None:

@@ -6,9 +6,11 @@ from ..dtypes import DType
 from .values import Broadcast as Broadcast
 from .tensor import Buffer as Buffer
 from .values import Cast as Cast
+from .statements import Else as Else
 from ..layout import Fragment as Fragment
 from .tensor import FragmentBuffer as FragmentBuffer
 from .gemm import GemmWarpPolicy as GemmWarpPolicy
+from .statements import If as If
 from .kernel import Kernel as Kernel
 from ..layout import Layout as Layout
 from .tensor import LocalBuffer as LocalBuffer
@@ -23,6 +25,7 @@ from .loop import Serial as Serial
 from .tensor import SharedBuffer as SharedBuffer
 from .tensor import StridedTensor as StridedTensor
 from .tensor import Tensor as Tensor
+from .statements import Then as Then
 from .loop import Unroll as Unroll
 from .loop import Vectorized as Vectorized
 from .loop import While as While
@@ -37,14 +40,19 @@ from .extern import address_of as address_of
 from .integers import align_up as align_up
 from .values import all_of as all_of
 from .warp import all_sync as all_sync
+from .statements import alloc_buffer as alloc_buffer
 from .allocate import alloc_fragment as alloc_fragment
 from .allocate import alloc_global as alloc_global
 from .allocate import alloc_local as alloc_local
+from .reducer import alloc_reducer as alloc_reducer
 from .allocate import alloc_shared as alloc_shared
 from .allocate import alloc_var as alloc_var
 from .annotate import annotate_compile_flags as annotate_compile_flags
+from .annotate import annotate_l2_hit_ratio as annotate_l2_hit_ratio
 from .annotate import annotate_layout as annotate_layout
+from .annotate import annotate_min_blocks_per_sm as annotate_min_blocks_per_sm
 from .annotate import annotate_pass_configs as annotate_pass_configs
+from .annotate import annotate_restrict_buffers as annotate_restrict_buffers
 from .annotate import annotate_safe_value as annotate_safe_value
 from .values import any_of as any_of
 from .warp import any_sync as any_sync
@@ -65,9 +73,11 @@ from .atomic import atomic_min as atomic_min
 from .atomic import atomic_or as atomic_or
 from .atomic import atomic_store as atomic_store
 from .atomic import atomic_xor as atomic_xor
+from .statements import attr as attr
 from .warp import ballot as ballot
 from .warp import ballot_sync as ballot_sync
 from .types import bfloat16 as bfloat16
+from .statements import bind as bind
 from .integers import bitwise_and as bitwise_and
 from .integers import bitwise_not as bitwise_not
 from .integers import bitwise_or as bitwise_or
@@ -83,6 +93,7 @@ from .integers import ceildiv as ceildiv
 from .math import clamp as clamp
 from .fill import clear as clear
 from .integers import clz as clz
+from .allreduce import comm_reducer as comm_reducer
 from ..frontend import const as const
 from .loop import continue_loop as continue_loop
 from .copy import copy as copy
@@ -91,22 +102,22 @@ from .math import cos as cos
 from .math import cosh as cosh
 from .reduce import cummax as cummax
 from .reduce import cumsum as cumsum
+from .statements import decl_buffer as decl_buffer
 from .types import double as double
 from .types import dtype as dtype
 from .tensor import dyn as dyn
 from ..frontend import dynamic as dynamic
 from ..frontend import empty as empty
 from .math import erf as erf
+from .statements import evaluate as evaluate
 from .math import exp as exp
-from .math import exp10 as exp10
 from .math import exp2 as exp2
+from .math import exp10 as exp10
 from .vectors import extract_lane as extract_lane
 from .math import fabs as fabs
 from .fill import fill as fill
-from .types import float16 as float16
-from .types import float32 as float32
+from .reducer import finalize_reducer as finalize_reducer
 from .types import float4_e2m1fn as float4_e2m1fn
-from .types import float64 as float64
 from .types import float6_e2m3fn as float6_e2m3fn
 from .types import float6_e3m2fn as float6_e3m2fn
 from .types import float8_e3m4 as float8_e3m4
@@ -117,6 +128,9 @@ from .types import float8_e4m3fnuz as float8_e4m3fnuz
 from .types import float8_e5m2 as float8_e5m2
 from .types import float8_e5m2fnuz as float8_e5m2fnuz
 from .types import float8_e8m0fnu as float8_e8m0fnu
+from .types import float16 as float16
+from .types import float32 as float32
+from .types import float64 as float64
 from .math import floor as floor
 from .integers import floordiv as floordiv
 from .integers import floormod as floormod
@@ -146,23 +160,24 @@ from .rearrange import im2col as im2col
 from .extern import import_source as import_source
 from .values import infinity as infinity
 from .meta import inline as inline
+from .types import int4 as int4
+from .types import int8 as int8
 from .types import int16 as int16
 from .types import int32 as int32
-from .types import int4 as int4
 from .types import int64 as int64
-from .types import int8 as int8
 from .vectors import is_f8f6f4_family as is_f8f6f4_family
 from .vectors import is_float4 as is_float4
 from .vectors import is_float4_e2m1fn as is_float4_e2m1fn
 from .math import isfinite as isfinite
 from .math import isinf as isinf
 from .math import isnan as isnan
+from .statements import launch_thread as launch_thread
 from .math import ldexp as ldexp
 from .math import likely as likely
 from .math import log as log
-from .math import log10 as log10
 from .math import log1p as log1p
 from .math import log2 as log2
+from .math import log10 as log10
 from .types import long as long
 from .loop import loop_break as loop_break
 from ..frontend import macro as macro
@@ -198,6 +213,8 @@ from .reduce import reduce_bitxor as reduce_bitxor
 from .reduce import reduce_max as reduce_max
 from .reduce import reduce_min as reduce_min
 from .reduce import reduce_sum as reduce_sum
+from .reducer import reducer_init as reducer_init
+from .reducer import reducer_update as reducer_update
 from .values import reinterpret as reinterpret
 from .views import reshape as reshape
 from .math import round as round
@@ -226,20 +243,22 @@ from .warp import syncthreads_or as syncthreads_or
 from .math import tan as tan
 from .math import tanh as tanh
 from .types import tfloat32 as tfloat32
+from .statements import thread_binding as thread_binding
 from .rearrange import transpose as transpose
 from .math import trunc as trunc
 from .integers import truncdiv as truncdiv
 from .integers import truncmod as truncmod
+from .allreduce import tvm_thread_allreduce as tvm_thread_allreduce
 from .warp import tvm_warp_activemask as tvm_warp_activemask
 from .warp import tvm_warp_shuffle as tvm_warp_shuffle
 from .warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
 from .warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from .types import uint as uint
+from .types import uint4 as uint4
+from .types import uint8 as uint8
 from .types import uint16 as uint16
 from .types import uint32 as uint32
-from .types import uint4 as uint4
 from .types import uint64 as uint64
-from .types import uint8 as uint8
 from .loop import unroll as unroll
 from .annotate import use_swizzle as use_swizzle
 from .loop import vectorized as vectorized
@@ -411,9 +430,11 @@ __all__ = [
     "Broadcast",
     "Buffer",
     "Cast",
+    "Else",
     "Fragment",
     "FragmentBuffer",
     "GemmWarpPolicy",
+    "If",
     "Kernel",
     "Layout",
     "LocalBuffer",
@@ -428,6 +449,7 @@ __all__ = [
     "SharedBuffer",
     "StridedTensor",
     "Tensor",
+    "Then",
     "Unroll",
     "Vectorized",
     "While",
@@ -442,14 +464,19 @@ __all__ = [
     "align_up",
     "all_of",
     "all_sync",
+    "alloc_buffer",
     "alloc_fragment",
     "alloc_global",
     "alloc_local",
+    "alloc_reducer",
     "alloc_shared",
     "alloc_var",
     "annotate_compile_flags",
+    "annotate_l2_hit_ratio",
     "annotate_layout",
+    "annotate_min_blocks_per_sm",
     "annotate_pass_configs",
+    "annotate_restrict_buffers",
     "annotate_safe_value",
     "any_of",
     "any_sync",
@@ -470,9 +497,11 @@ __all__ = [
     "atomic_or",
     "atomic_store",
     "atomic_xor",
+    "attr",
     "ballot",
     "ballot_sync",
     "bfloat16",
+    "bind",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -489,6 +518,7 @@ __all__ = [
     "clamp",
     "clear",
     "clz",
+    "comm_reducer",
     "const",
     "continue_loop",
     "copy",
@@ -497,23 +527,23 @@ __all__ = [
     "cosh",
     "cummax",
     "cumsum",
+    "decl_buffer",
     "double",
     "dtype",
     "dyn",
     "dynamic",
     "empty",
     "erf",
+    "evaluate",
     "exp",
-    "exp10",
     "exp2",
+    "exp10",
     "extract_lane",
     "fabs",
     "fill",
+    "finalize_reducer",
     "float",
-    "float16",
-    "float32",
     "float4_e2m1fn",
-    "float64",
     "float6_e2m3fn",
     "float6_e3m2fn",
     "float8_e3m4",
@@ -524,6 +554,9 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
     "floor",
     "floordiv",
     "floormod",
@@ -554,23 +587,24 @@ __all__ = [
     "infinity",
     "inline",
     "int",
+    "int4",
+    "int8",
     "int16",
     "int32",
-    "int4",
     "int64",
-    "int8",
     "is_f8f6f4_family",
     "is_float4",
     "is_float4_e2m1fn",
     "isfinite",
     "isinf",
     "isnan",
+    "launch_thread",
     "ldexp",
     "likely",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "long",
     "loop_break",
     "macro",
@@ -606,6 +640,8 @@ __all__ = [
     "reduce_max",
     "reduce_min",
     "reduce_sum",
+    "reducer_init",
+    "reducer_update",
     "reinterpret",
     "reshape",
     "round",
@@ -634,20 +670,22 @@ __all__ = [
     "tan",
     "tanh",
     "tfloat32",
+    "thread_binding",
     "transpose",
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_thread_allreduce",
     "tvm_warp_activemask",
     "tvm_warp_shuffle",
     "tvm_warp_shuffle_down",
     "tvm_warp_shuffle_up",
     "uint",
+    "uint4",
+    "uint8",
     "uint16",
     "uint32",
-    "uint4",
     "uint64",
-    "uint8",
     "unroll",
     "use_swizzle",
     "vectorized",

@@ -126,16 +126,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ),
     # Annotations of one machine.
     (
-        "the launcher of another compiler",
-        "leave it out; pointers of parameters are restrict where they cannot overlap",
-        "annotate_restrict_buffers",
-    ),
-    (
-        "the launcher of another compiler",
-        "leave it out; it changes speed only",
-        "annotate_l2_hit_ratio annotate_min_blocks_per_sm",
-    ),
-    (
         "layouts of partial sums, which a reduction plans itself here",
         "use T.reduce_sum or T.alloc_reducer",
         "PartialFragment",
@@ -153,11 +143,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     # TVM's statements.
     (
         _TVM,
-        "write Python's if and else",
-        "If Then Else",
-    ),
-    (
-        _TVM,
         "write Python's operators: +, -, *, /, //, %, <, <=, ==, &, |, ~ and `and`, `or`, `not`",
         "Add Sub Mul Div Mod FloorDiv FloorMod LT LE GT GE EQ NE And Or Not Min Max",
     ),
@@ -169,7 +154,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _TVM,
         "assign to a name: x = value; T.alloc_var is a variable that is stored to",
-        "Let let bind var meta_var Var SizeVar get_let_value has_let_value undef",
+        "Let let var meta_var Var SizeVar get_let_value has_let_value undef",
     ),
     (
         _TVM,
@@ -179,7 +164,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _TVM,
         "use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_global",
-        "alloc_buffer allocate buffer_decl decl_buffer sblock_alloc_buffer buffer_var tvm_stack_alloca"
+        "allocate buffer_decl sblock_alloc_buffer buffer_var tvm_stack_alloca"
         " TVMBackendAllocWorkspace TVMBackendFreeWorkspace",
     ),
     (
@@ -191,12 +176,12 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         _TVM,
         "leave it out: what a statement reads and writes follows from its body",
         "sblock sblock_attr reads writes init where axis ignore_loop_partition block_name_suffix_context"
-        " iter_var IterVar Range index_map type_annotation target attr",
+        " iter_var IterVar Range index_map type_annotation target",
     ),
     (
         _TVM,
         "use T.Kernel(…, threads=…), T.get_block_binding and T.get_thread_binding",
-        "thread_binding launch_thread env_thread KernelLaunchFrame tvm_thread_invariant",
+        "env_thread KernelLaunchFrame tvm_thread_invariant",
     ),
     (
         _TVM,
@@ -205,13 +190,8 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _TVM,
-        "write the call as a statement of its own",
-        "evaluate",
-    ),
-    (
-        _TVM,
         "use T.reduce_sum, T.reduce_max, … or T.alloc_reducer",
-        "comm_reducer CommReducer Reduce tvm_thread_allreduce",
+        "CommReducer Reduce",
     ),
     (
         _TVM,

@@ -14,8 +14,11 @@ from ..layout import Fragment, Layout
 
 __all__ = [
     "annotate_compile_flags",
+    "annotate_l2_hit_ratio",
     "annotate_layout",
+    "annotate_min_blocks_per_sm",
     "annotate_pass_configs",
+    "annotate_restrict_buffers",
     "annotate_safe_value",
     "assume",
     "use_swizzle",
@@ -125,6 +128,66 @@ def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
         builder.adopt(expr)
         others = tuple(pair for pair in frame.annotations.get("safe_value", ()) if pair[0] is not buffer)
         frame.annotations["safe_value"] = (*others, (buffer, expr))
+
+
+def annotate_min_blocks_per_sm(n: int) -> None:
+    """How many blocks should fit on a multiprocessor at once: the CUDA compiler limits registers for it; other targets
+    have nothing to do.
+
+    Args:
+        n: a positive number of blocks.
+    """
+    kernel = require_builder("T.annotate_min_blocks_per_sm").require_kernel("T.annotate_min_blocks_per_sm")
+    blocks = known(n)
+    if not isinstance(blocks, int) or isinstance(blocks, bool) or not 1 <= blocks <= 32:
+        raise CompileError(
+            "E-ANNOTATE",
+            f"T.annotate_min_blocks_per_sm does not take {n!r}",
+            facts=["allowed: 1 to 32"],
+            help="leave it out to let the compiler use all registers",
+        )
+    kernel.annotations["min_blocks_per_sm"] = blocks
+
+
+def annotate_restrict_buffers(*buffers: Any) -> None:
+    """Tensors that may overlap others: the generated code does not take their pointers to be the only way to their
+    elements.
+
+    Args:
+        buffers: tensors in device memory.
+    """
+    kernel = require_builder("T.annotate_restrict_buffers").require_kernel("T.annotate_restrict_buffers")
+    for buffer in buffers:
+        if not isinstance(buffer, Buffer) or buffer.is_on_chip:
+            raise CompileError(
+                "E-ANNOTATE",
+                "T.annotate_restrict_buffers names tensors in device memory",
+                facts=[f"found {buffer!r}"],
+                help="pass parameters of the kernel",
+            )
+    kernel.annotations["overlapping"] = (*kernel.annotations.get("overlapping", ()), *buffers)
+
+
+def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, Any]) -> None:
+    """How much of a tensor should stay in the second-level cache: a hint about speed, kept with the kernel; no target of
+    this version acts on it.
+
+    Args:
+        l2_hit_ratio_map: tensor → a number from 0 to 1.
+    """
+    kernel = require_builder("T.annotate_l2_hit_ratio").require_kernel("T.annotate_l2_hit_ratio")
+    found = []
+    for buffer, ratio in _pairs("T.annotate_l2_hit_ratio", l2_hit_ratio_map):
+        value = known(ratio)
+        if buffer.is_on_chip or not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise CompileError(
+                "E-ANNOTATE",
+                f"T.annotate_l2_hit_ratio cannot give {buffer.name} this ratio",
+                facts=[f"{buffer!r}", f"found {ratio!r}"],
+                help="give a number from 0 to 1 for a tensor in device memory",
+            )
+        found.append((buffer, float(value)))
+    kernel.annotations["l2_hit_ratio"] = (*kernel.annotations.get("l2_hit_ratio", ()), *found)
 
 
 def annotate_compile_flags(flags: Any) -> None:

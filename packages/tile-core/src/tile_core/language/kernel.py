@@ -53,6 +53,7 @@ class Kernel:
         self.threads = _threads(threads)
         self.cluster = _cluster(cluster_dims, len(self.grid))
         self.prelude = prelude
+        self.annotations: dict[str, Any] = {}
         self.names: tuple[str, ...] = ()
         self.span: Span | None = None
         self.grid_vars: tuple[Var, ...] = ()
@@ -122,7 +123,7 @@ class Kernel:
                 tuple([IntImm(n, span=span) for n in self.threads]),
                 frame.body(),
                 self.cluster,
-                () if self.prelude is None else (("prelude", self.prelude),),
+                (*(() if self.prelude is None else (("prelude", self.prelude),)), *self.annotations.items()),
                 span=span,
             )
         )

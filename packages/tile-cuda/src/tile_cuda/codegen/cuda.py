@@ -72,7 +72,7 @@ _DEVICE_NAMES = {
     "async_wait": "cp_async_wait",
 }
 _RESERVED = """
-    threadIdx blockIdx blockDim gridDim warpSize INFINITY NAN INT32_MIN INT64_MIN fp16 bf16 emu half
+    threadIdx blockIdx blockDim gridDim warpSize INFINITY NAN INT32_MIN INT64_MIN fp16 bf16 e4m3 e5m2 emu half
     """.split()  # noqa: SIM905 - a table
 
 
@@ -149,14 +149,19 @@ class CudaKernelPrinter(CppPrinter):
                 help=f"write T.Kernel(…, threads={_MOST_THREADS}) or fewer, and let each thread do more",
             )
         roots = [_root(p) for p in function.params if isinstance(p, Buffer)]
-        restrict = " __restrict__" if len(set(roots)) == len(roots) else ""
+        overlapping = {_root(b) for b in launch.annotation("overlapping", ())}
+        # A tensor over an address may be part of a parameter.
+        addresses = any(isinstance(n, Attr) and n.key == "address" for n in walk(launch))
+        restrict = " __restrict__" if len(set(roots)) == len(roots) and not addresses else ""
         parameters = [
-            f"{self._pointee(p)}*{restrict} {self.name(p)}"
+            f"{self._pointee(p)}*{'' if _root(p) in overlapping else restrict} {self.name(p)}"
             if isinstance(p, Buffer)
             else f"const {self.type_name(p.dtype)} {self.name(p)}"
             for p in function.params
         ]
-        head = f'extern "C" __global__ void __launch_bounds__({self.threads}) {function.name}'
+        blocks = launch.annotation("min_blocks_per_sm")
+        bounds = f"{self.threads}, {blocks}" if blocks else f"{self.threads}"
+        head = f'extern "C" __global__ void __launch_bounds__({bounds}) {function.name}'
         self.open(f"{head}({', '.join(parameters)}) {{", function.span)
         for p in function.params:
             if isinstance(p, Buffer) and holds_nibbles(p):
