@@ -1,0 +1,21 @@
+"""Kernels that were wrong once, each the smallest that showed it: interpreter, CPU and emulated CUDA agree about them."""
+
+from pathlib import Path
+
+import pytest
+
+from tile_core.settings import settings
+from tools.fuzz.__main__ import read
+from tools.fuzz.judge import judge
+
+KERNELS = sorted((Path(__file__).parent / "regressions").glob("*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.layer("fuzz")
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_a_kernel_that_was_wrong_once(path, tmp_path):
+    with settings.scope(cache_dir=tmp_path):
+        verdict = judge(read(path))
+    assert verdict.kind == "agree", f"{verdict.where}: {verdict.detail}"
+    assert not verdict.refused
