@@ -1,4 +1,4 @@
-"""Kernels that were wrong once, each the smallest that showed it: interpreter, CPU and emulated CUDA agree about them."""
+"""Kernels that were wrong once, each the smallest that showed it: interpreter, CPU and emulated CUDA agree."""
 
 from pathlib import Path
 

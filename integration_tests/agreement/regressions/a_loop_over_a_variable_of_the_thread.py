@@ -1,5 +1,5 @@
-# A variable of the thread that is the same for all threads was taken to differ, so that no barrier could stand in a loop
-# over it. (Found by the example of Stream-K.)
+# A variable of the thread that is the same for all threads was taken to differ, so that no barrier could stand in a
+# loop over it. (Found by the example of Stream-K.)
 # fuzz: {"seed": 7, "sizes": {}, "special": false}
 @T.prim_func
 def kernel(A: T.Tensor((64, 48), "float16"), B: T.Tensor((48, 16), "float16"), C: T.Tensor((64, 16), "float32")):

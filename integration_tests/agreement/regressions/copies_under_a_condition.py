@@ -1,5 +1,5 @@
-# Asynchronous copies inside a condition of a pipelined loop were read before they were waited for. (Found by the example
-# of block-sparse attention.)
+# Asynchronous copies inside a condition of a pipelined loop were read before they were waited for. (Found by the
+# example of block-sparse attention.)
 # fuzz: {"seed": 5, "sizes": {}, "special": false}
 @T.prim_func
 def kernel(A: T.Tensor((64, 32), "float16"), mask: T.Tensor((8,), "int32"), C: T.Tensor((16, 32), "float32")):
