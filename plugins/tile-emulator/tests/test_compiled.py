@@ -104,7 +104,8 @@ def test_tile_check_runs_a_file(tmp_path, capsys):
     assert main(["check", str(path), "--target", TARGET, "--seeds", "2", "--redundant"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("shift: clean in 4 runs\n")
-    assert "(sync_threads at" in text and "is needed" in text
+    line = FILE.splitlines().index("            B[bx * 128 + i] = held[127 - i]") + 1
+    assert f"(sync_threads at {path}:{line}) is needed" in text
 
 
 def test_a_kernel_from_the_disk_cache_runs_the_same(tmp_path):

@@ -384,3 +384,28 @@ extern "C" __global__ void __launch_bounds__(32) endless(int* B, int n) {
     # The process goes on, and so does the engine.
     again = hand_written(tail(True), S=(256, 256))
     assert again.run(1, 64, 1024, A=np.ones(50, "f4"), B=np.zeros(2, "f4"), n=ctypes.c_int(50)).clean
+
+
+GUARDED = """
+extern "C" __global__ void __launch_bounds__(64) guarded(const float* A, float* B) {
+    TILE_LOCAL(float, value, 1);
+    TILE_LOCAL(float, sum, 1);
+    int x = threadIdx.x;
+    if (x < 15) value[0] = A[x];
+    if (x < 15) sum[0] = 0.0f;
+    for (int i = 0; i < 3; ++i) {
+        if (x < 15) sum[0] = value[0] >= 1.0f ? sum[0] + value[0] : sum[0] * 0.5f;
+    }
+    if (x < READERS) B[x] = sum[0];
+}
+"""
+
+
+def test_reads_stay_behind_the_condition_of_the_source(hand_written):
+    # A compiler may load before the loop what only some threads load inside it; threads without a value then seem to
+    # read it.
+    kernel = hand_written(GUARDED.replace("READERS", "15"))
+    a, b = np.random.rand(16).astype("f4"), np.zeros(16, "f4")
+    assert kernel.run(1, 64, 0, "in_order", 0, A=a, B=b).clean
+    report = hand_written(GUARDED.replace("READERS", "16")).run(1, 64, 0, "in_order", 0, A=a, B=b)
+    assert [(f.kind, f.buffer) for f in report.findings] == [("never-written", "sum")]

@@ -33,6 +33,7 @@ from tile_core.ir import (
     walk,
 )
 from tile_core.ir.effects import CommitGroup, OperandEffect, Rendezvous, WaitGroup
+from tile_core.source import Span
 from tile_core.target import Target
 from tile_core.transform import PassContext
 from tile_core.transform.plan_shared_memory import PlanSharedMemory
@@ -49,6 +50,7 @@ MEETINGS = Meetings(
     lambda: Evaluate(Call("test.meet", (), VOID)),
     lambda first, count, number: mark(f"meet {first}+{count}"),
     lambda queue: wait(0),
+    lambda queue: commit(),
 )
 
 if "test.copy" not in intrinsics():
@@ -89,7 +91,7 @@ class Kernel:
     def get(self, index, buffer=None):
         return BufferStore(self.h, BufferLoad(buffer or self.s, (index,)), (self.tx,))
 
-    def words(self, *stmts, plan=False):
+    def words(self, *stmts, plan=False, meetings=None):
         """What runs, in order: put, get, meet, wait …"""
         body = Block((self.s, self.r), seq(*stmts))
         launch = KernelLaunch((Var("bx"),), (const(1, "int32"),), (self.tx,), (const(self.threads, "int32"),), body)
@@ -97,8 +99,9 @@ class Kernel:
         context = PassContext(Target("none"))
         if plan:
             module = PlanSharedMemory().apply(module, context)
-        module = ThreadSync(MEETINGS).apply(module, context)
-        self.queries = context.solver_queries
+        module = ThreadSync(meetings or MEETINGS).apply(module, context)
+        self.queries, self.meetings = context.solver_queries, context.reports.get("meetings", [])
+        self.body = module["main"].body
         words = []
         for node in walk(module["main"].body):
             if isinstance(node, For):
@@ -262,3 +265,71 @@ def test_no_depth_makes_a_wait_for_all_behind_the_loop(depth):
     )
     found = k.words(*(s for pair in ahead for s in pair), steady, wait(depth - 2), k.get(mirrored(const(20, "int32"))))
     assert found == "copy commit " * (depth - 1) + "for wait meet copy commit get wait meet get"
+
+
+def test_a_thread_waits_for_its_own_copy_and_meets_nobody():
+    k = Kernel()
+    assert k.words(async_write(k.s, k.tx), commit(), k.get(k.tx)) == "copy commit wait get"
+    assert k.words(async_write(k.s, k.tx), commit(), wait(0), k.get(k.tx)) == "copy commit wait get"
+    # A wait that leaves the group unfinished is none.
+    assert k.words(async_write(k.s, k.tx), commit(), wait(1), k.get(k.tx)) == "copy commit wait wait get"
+
+
+def test_a_copy_that_was_never_committed_is_committed_first():
+    k = Kernel()
+    other = binary("sub", const(127, "int32"), k.tx)
+    assert k.words(async_write(k.s, k.tx), k.get(k.tx)) == "copy commit wait get"
+    assert k.words(async_write(k.s, k.tx), k.get(other)) == "copy commit wait meet get"
+
+
+def test_overwriting_a_copy_that_is_under_way_needs_a_wait():
+    k = Kernel()
+    assert k.words(async_write(k.s, k.tx), commit(), k.put(k.tx)) == "copy commit wait put"
+    assert k.words(async_write(k.s, k.tx), commit(), k.put(binary("add", k.tx, 128))) == "copy commit put"
+
+
+def test_copies_do_not_wait_for_each_other():
+    k, i = Kernel(), Var("i")
+    assert "wait" not in k.words(loop(i, 4, async_write(k.s, k.tx), async_write(k.s, k.tx)))
+
+
+def test_a_meeting_inside_a_loop_does_not_hide_a_copy_from_before_it():
+    k, i = Kernel(), Var("i")
+    other = binary("sub", const(127, "int32"), k.tx)
+    meet = Evaluate(Call("test.meet", (), VOID))
+    found = k.words(async_write(k.s, k.tx), commit(), loop(i, 4, meet, k.get(other)))
+    assert found == "copy commit wait for meet get"
+    inside = k.words(async_write(k.s, k.tx), commit(), loop(i, 4, wait(0), meet, k.get(other)))
+    assert inside == "copy commit for wait meet get"
+
+
+def test_two_reasons_for_one_place_are_both_met():
+    # A plain write and a copy under way: the meeting for the first does not end the second.
+    k = Kernel(size=512)
+    other = binary("sub", const(127, "int32"), k.tx)
+    both = BufferStore(k.h, binary("add", BufferLoad(k.r, (other,)), BufferLoad(k.s, (other,))), (k.tx,))
+    found = k.words(k.put(k.tx, k.r), async_write(k.s, k.tx), commit(), both)
+    assert found == "put copy commit wait meet get"
+
+
+def test_a_target_without_a_wait_says_so():
+    k = Kernel()
+    with pytest.raises(CompileError, match=r"E-SYNC-WAIT.*s is used before its asynchronous copy") as caught:
+        k.words(async_write(k.s, k.tx), commit(), k.get(k.tx), meetings=Meetings(MEETINGS.block))
+    assert "committed, and not waited for" in str(caught.value)
+    with pytest.raises(CompileError, match=r"E-SYNC-WAIT") as caught:
+        k.words(async_write(k.s, k.tx), k.get(k.tx), meetings=Meetings(MEETINGS.block, None, MEETINGS.wait_all))
+    assert "not committed" in str(caught.value)
+
+
+def test_what_is_put_in_stands_at_the_statement_that_needs_it_and_is_reported():
+    k = Kernel()
+    place = Span("<kernel>", 7, 4)
+    reader = k.get(binary("sub", const(127, "int32"), k.tx)).with_(span=place)
+    assert k.words(async_write(k.s, k.tx), commit(), reader) == "copy commit wait meet get"
+    inserted = [n for n in walk(k.body) if isinstance(n, Evaluate) and n.value.op in ("test.wait", "test.meet")]
+    assert [n.span for n in inserted] == [place, place]
+    assert [(row.unit, row.buffer, row.first[0], row.second) for row in k.meetings] == [
+        ("wait", "s", "write", ("read", place)),
+        ("block", "s", "write", ("read", place)),
+    ]

@@ -37,8 +37,9 @@ _ENGINE_FLAGS = (*_COMMON, "-O3", "-fvisibility-inlines-hidden")
 # rightly from DWARF 4 only. The linker doesn't see -fsanitize=thread, so no sanitizer library is linked: the engine
 # defines what the instrumentation calls.
 _KERNEL_FLAGS = (*_COMMON, "-O1", "-g1", "-gdwarf-4", "-w", "-fsanitize=thread", "-ffp-contract=off")
-# Without sinking, a load stays where the source has it, ahead of the branch that may not use its value.
-_GCC_ONLY = ("--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sink")
+# A load stays where the source has it: no sinking behind a branch that may not use its value, and no hoisting out of a
+# loop in which only some threads come to it (they alone have written what it reads).
+_GCC_ONLY = ("--param=tsan-instrument-func-entry-exit=0", "-fno-tree-sink", "-fno-tree-loop-im")
 _HOST_FLAGS = (*_COMMON, "-O1", "-w")
 _EXPORTS = "{ global: tile_emu_*; __tvm_ffi_*; local: *; };\n"
 

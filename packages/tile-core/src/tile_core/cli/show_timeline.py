@@ -11,7 +11,9 @@ from typing import Any
 from .. import api
 from ..analysis.latency import PROTOCOLS, Costs, Rates, estimate
 from ..errors import UserError, declare_codes
+from ..source import Span
 from ..transform.pipeline_report import PipelineReport, StatementRow
+from ..transform.thread_sync import MeetingRow
 from .diagram import Svg, colour, page
 from .kernels import add_arguments, kernels_of
 
@@ -56,13 +58,17 @@ def _cycles(text: str) -> int:
 
 def _show(given: Any) -> int:
     reports: list[tuple[str, PipelineReport]] = []
+    meetings: dict[str, list[MeetingRow]] = {}
     names: list[str] = []
     target = ""
     for kernel, function in kernels_of(given):
         artifact = api.lower(function, given.target or kernel.options.get("target"))
         names.append(kernel.name)
         target = str(artifact.target)
-        reports += [(kernel.name, report) for report in artifact.notes["reports"].get("pipelines", ())]
+        found = artifact.notes["reports"]
+        reports += [(kernel.name, report) for report in found.get("pipelines", ())]
+        if found.get("pipelines") and found.get("meetings"):
+            meetings[kernel.name] = found["meetings"]
     if not reports:
         raise UserError(
             "E-SHOW-PIPELINE",
@@ -71,6 +77,9 @@ def _show(given: Any) -> int:
             help="write T.Pipelined(…, num_stages=3), or choose a target such as --target cuda; cpu does not overlap",
         )
     texts = [timeline_text(name, report, _costs(given, report)) for name, report in reports]
+    for name, rows in meetings.items():
+        last = max(i for i, (owner, _) in enumerate(reports) if owner == name)
+        texts[last] += meetings_text(name, rows)
     drawings = [timeline_svg(name, report) for name, report in reports]
     title = f"Timeline of {', '.join(dict.fromkeys(name for name, _ in reports))}"
     return deliver(given, title, texts, drawings)
@@ -120,6 +129,20 @@ def timeline_text(name: str, report: PipelineReport, costs: tuple[Costs, bool] |
     if costs is not None:
         lines += ["", *(f"  {text}" for text in _estimates(report, *costs))]
     return "\n".join(lines) + "\n"
+
+
+def meetings_text(name: str, rows: Sequence[MeetingRow]) -> str:
+    """Where a kernel's synchronisations come from, beside the waits of its pipelines."""
+    lines = [f"{name}: synchronisations put in, and the two accesses that each orders"]
+    for row in rows:
+        (first, before), (second, here) = row.first, row.second
+        accesses = f"{row.buffer} has a {first} at {_at(before)} and a {second} at {_at(here)}"
+        lines.append(f"  {row.unit}, before {_at(row.span)}: {accesses}")
+    return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def _at(span: Span | None) -> str:
+    return repr(span) if span is not None else "an unknown line"
 
 
 def _table(report: PipelineReport) -> list[str]:

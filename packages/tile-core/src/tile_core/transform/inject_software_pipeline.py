@@ -339,14 +339,18 @@ class _Emitter:
         ordered = sorted(pipes, key=lambda item: max(place[p] for p in item[1][0]))
         ends = [max(place[p] for p in producers) for _, (producers, _) in ordered]
         for (queue, _), end in zip(ordered, ends):
-            commits.setdefault(end, []).append(self.queues[queue].commit())
+            last = schedule.statements[schedule.order[end]]
+            commits.setdefault(end, []).append(self.queues[queue].commit().with_(span=last.span))
         pending: dict[tuple[int, str], int] = {}
         firsts: list[tuple[int, int, int, Any, int]] = []
+        used_by: dict[int, Stmt] = {}
         for number, (queue, (producers, consumers)) in enumerate(ordered):
             first = min(consumers, key=lambda c: (schedule.stages[c], place[c]))
             distance = schedule.stages[first] - schedule.stages[producers[0]]
             firsts.append((place[first], distance, number, queue, schedule.stages[first]))
+            used_by[number] = schedule.statements[first]
         stages: dict[tuple[int, str], int] = {}
+        users: dict[tuple[int, str], Stmt] = {}
         for rank, (at, distance, number, queue, stage) in enumerate(sorted(firsts)):
             # The first wait of a slot stands before the copies that run ahead, so that one barrier there serves both.
             where = -1 if rank == 0 and distance > 0 else at
@@ -358,10 +362,12 @@ class _Emitter:
             key = (where, queue)
             pending[key] = min(allowed, pending.get(key, allowed))
             stages[key] = min(stage, stages.get(key, stage))
+            users.setdefault(key, used_by[number])
         waits: dict[int, list[tuple[int, Stmt]]] = {}
         for (where, queue), allowed in pending.items():
             self.waiting.setdefault(where, []).append((queue, allowed))
-            waits.setdefault(where, []).append((stages[where, queue], self.queues[queue].wait(allowed)))
+            wait = self.queues[queue].wait(allowed).with_(span=users[where, queue].span)
+            waits.setdefault(where, []).append((stages[where, queue], wait))
         return commits, waits
 
     def _pipes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

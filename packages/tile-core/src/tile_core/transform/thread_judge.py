@@ -117,8 +117,11 @@ class ThreadJudge:
                 return True
             if a.buffer is b.buffer and versions_apart(*ranges, _offset(a.buffer), self.prover):
                 return True
-            for condition in (*moved.conditions, *b.conditions):
+            conditions = (*moved.conditions, *b.conditions)
+            for condition in conditions:
                 scope.assume(condition)
+            if conditions and (self.prover.contradictory or ranges_apart(*ranges, self.prover)):
+                return True
             different: Expr | None = None
             for thread in self.threads:
                 if thread in renamed:
