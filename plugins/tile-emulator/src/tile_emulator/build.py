@@ -31,7 +31,15 @@ KERNEL = "kernel.cu"
 
 assert _codes is not None
 
-_COMMON = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fwrapv", "-fno-strict-aliasing")
+_COMMON = (
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fwrapv",
+    "-fno-strict-aliasing",
+)
 _ENGINE_FLAGS = (*_COMMON, "-O3", "-fvisibility-inlines-hidden")
 # -O1 keeps the source's accesses apart and compiles fast; -g1 gives lines and inlined calls, which binutils 2.40 reads
 # rightly from DWARF 4 only. The linker doesn't see -fsanitize=thread, so no sanitizer library is linked: the engine

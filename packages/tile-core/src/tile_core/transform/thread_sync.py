@@ -318,8 +318,8 @@ class _Walk:
         return [replace(access.moved({loop.var: last}), moved_from=None) for access in (*flow.pending, *flow.survivors)]
 
     def _end(self, loop: For) -> Expr:
-        """Where the variable of a loop by ones stops. ``min + max(n - min, 0)`` is said as ``max(n, min)``, which is how
-        the statements behind a pipelined loop say it."""
+        """Where the variable of a loop by ones stops. ``min + max(n - min, 0)`` is said as ``max(n, min)``, as the
+        statements behind a pipelined loop say it."""
         extent = loop.extent
         if isinstance(extent, Binary) and extent.op == "max" and isinstance(extent.b, IntImm) and extent.b.value == 0:
             return binary("max", self.judge.prover.simplify(binary("add", extent.a, loop.min)), loop.min)
