@@ -18,9 +18,23 @@ torch = pytest.importorskip("torch")
 
 TYPES = number_types()
 OFTEN = ("float32", "float8_e4m3fn", "int4")
-BACKENDS = {"cpu": {"target": "cpu"}, "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}}
+BACKENDS = {
+    "cpu": {"target": "cpu"},
+    "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"},
+    "sm_80": {"target": "cuda -arch=sm_80"},
+    "device": {"target": "cuda"},
+}
+ON_DEVICE = ("sm_80", "device")
+
+
+def _marks(backend: str, source: str) -> list[pytest.MarkDecorator]:
+    if backend in ON_DEVICE:
+        return [pytest.mark.gpu]
+    return [] if source in OFTEN else [pytest.mark.slow]
+
+
 PAIRS = [
-    pytest.param(backend, source, marks=() if source.name in OFTEN else pytest.mark.slow, id=f"{backend}-{source}")
+    pytest.param(backend, source, marks=_marks(backend, source.name), id=f"{backend}-{source}")
     for backend in BACKENDS
     for source in TYPES
 ]
@@ -51,7 +65,11 @@ def _check(backend: str, source: DType, casts: list[tuple[str, str, dict]]) -> N
     text = _kernel(source, [(name, options) for name, options, _ in casts], values.size)
     kernel = tile.compile(tile.from_source(text), **BACKENDS[backend])
     outputs = [empty_tensor(DType(name), values.size) for name, _, _ in casts]
-    kernel(to_tensor(values, source), torch.from_numpy(random), *outputs)
+    given = [to_tensor(values, source), torch.from_numpy(random), *outputs]
+    if backend in ON_DEVICE:
+        given = [t.cuda() for t in given]
+    kernel(*given)
+    outputs = [t.cpu() for t in given[2:]]
     for (name, options, given), output in zip(casts, outputs):
         target = DType(name)
         with np.errstate(all="ignore"):
@@ -65,9 +83,10 @@ def test_every_pair(backend, source):
     _check(backend, source, [(t.name, "", {}) for t in TYPES if t is not source])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("source", ["float32", pytest.param("float64", marks=pytest.mark.slow),
-                                    pytest.param("int64", marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("backend", "source"),
+    [pytest.param(b, s, marks=_marks(b, s)) for b in BACKENDS for s in ("float32", "float64", "int64")],
+)
 def test_every_mode(backend, source):
     casts = []
     for name in MODES:

@@ -14,14 +14,33 @@ from tile_core.testing.carriers import all_values, empty_tensor, from_tensor, to
 
 torch = pytest.importorskip("torch")
 
-BACKENDS = {"cpu": {"target": "cpu"}, "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}}
-BOTH = pytest.mark.parametrize("backend", BACKENDS)
+BACKENDS = {
+    "cpu": {"target": "cpu"},
+    "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"},
+    "sm_80": {"target": "cuda -arch=sm_80"},
+    "device": {"target": "cuda"},
+}
+ON_DEVICE = ("sm_80", "device")
+BOTH = pytest.mark.parametrize(
+    "backend", [pytest.param(b, marks=[pytest.mark.gpu] if b in ON_DEVICE else []) for b in BACKENDS]
+)
 SMALL = ("int4", "uint4", "float4_e2m1fn", "float6_e3m2fn", "float8_e5m2")
 OFTEN = [pytest.param(n, marks=() if n in ("int4", "float4_e2m1fn") else pytest.mark.slow) for n in SMALL]
 
 
 def compiled(function, backend, **options):
-    return tile.compile(function, **BACKENDS[backend], **options)
+    """The kernel; on a device it takes copies of the tensors and brings them back."""
+    kernel = tile.compile(function, **BACKENDS[backend], **options)
+    if backend not in ON_DEVICE:
+        return kernel
+
+    def call(*tensors):
+        moved = [t.cuda() for t in tensors]
+        kernel(*moved)
+        for tensor, result in zip(tensors, moved):
+            tensor.copy_(result.cpu())
+
+    return call
 
 
 def values(dtype: str, *shape: int) -> np.ndarray:
@@ -139,6 +158,72 @@ def test_dequantised_gemm(backend, dtype):
     compiled(dequantised_gemm(m, n, k, dtype), backend)(a, to_tensor(w, DType(dtype)), s, c)
     expected = a.float() @ (torch.from_numpy(w.astype(np.float32)).half() * s[:, None]).float().T
     torch.testing.assert_close(c, expected, rtol=2e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+def scaled_blocks(m, n, k, bm=32, bn=32, bk=32):
+    """C = A · dequantised Wᵀ, W in mxfp4: e2m1 numbers, 32 along k with one e8m0 scale."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((m, k), "bfloat16"),
+        W: T.Tensor((n, k), "float4_e2m1fn"),
+        S: T.Tensor((n, k // 32), "float8_e8m0fnu"),
+        C: T.Tensor((m, n), "float32"),
+    ):
+        with T.Kernel(T.ceildiv(n, bn), T.ceildiv(m, bm), threads=128) as (bx, by):
+            a = T.alloc_shared((bm, bk), "bfloat16")
+            w = T.alloc_shared((bn, bk), "float4_e2m1fn")
+            wide = T.alloc_shared((bn, bk), "bfloat16")
+            c = T.alloc_fragment((bm, bn), "float32")
+            T.clear(c)
+            for step in T.Pipelined(k // bk, num_stages=2):
+                T.copy(A[by * bm, step * bk], a)
+                T.copy(W[bx * bn, step * bk], w)
+                for i, j in T.Parallel(bn, bk):
+                    wide[i, j] = T.cast(w[i, j], "bfloat16") * T.cast(S[bx * bn + i, step], "bfloat16")
+                T.gemm(a, wide, c, transpose_B=True)
+            T.copy(c, C[by * bm, bx * bn])
+
+    return main
+
+
+@BOTH
+def test_gemm_of_mxfp4_weights(backend):
+    m, n, k = 48, 64, 128
+    w, scales = values("float4_e2m1fn", n, k), np.random.default_rng(1).integers(120, 134, (n, k // 32), dtype=np.uint8)
+    a, c = torch.randn(m, k).bfloat16(), torch.zeros(m, n)
+    carried = torch.from_numpy(scales)
+    compiled(scaled_blocks(m, n, k), backend)(a, to_tensor(w, DType("float4_e2m1fn")), carried, c)
+    wide = w.astype(np.float32) * np.repeat(np.exp2(scales.astype(np.float32) - 127), 32, axis=1)
+    expected = a.float() @ torch.from_numpy(wide).bfloat16().float().T
+    torch.testing.assert_close(c, expected, rtol=2e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "instruction"),
+    [
+        ("int4", "float16", "sub.f16x2"),
+        ("uint4", "bfloat16", "fma.rn.bf16x2"),
+        ("float4_e2m1fn", "float16", "mul.f16x2"),
+        ("float8_e4m3fn", "float16", "mul.f16x2"),
+    ],
+)
+def test_packed_weights_are_decoded_in_pairs(source, target, instruction):
+    """The cast of a packed vector takes the function of the device table, not a conversion an element."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from tile_cuda.toolchain.nvrtc import compile_device
+
+    @T.prim_func
+    def main(A: T.Tensor((4096,), source), C: T.Tensor((4096,), target)):
+        with T.Kernel(1, threads=128) as _:
+            for i in T.Parallel(4096):
+                C[i] = T.cast(A[i], target)
+
+    text = tile.lower(main, target="cuda -arch=sm_80").sources["kernel.cu"]
+    ptx = compile_device(text, "sm_80").ptx
+    ptx = ptx if isinstance(ptx, str) else bytes(ptx).decode("utf-8", "replace")
+    assert instruction in ptx
+    assert "cvt.rn" not in ptx
 
 
 def test_the_device_compiler_takes_small_types():

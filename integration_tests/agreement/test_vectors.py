@@ -32,6 +32,10 @@ def check(function, inputs, output, compile_device=False):
         tile.compile(function, **options)(*given, found)
         same = equal_values(from_tensor(found, dtype), from_tensor(expected, dtype))
         assert same.all(), backend
+    if torch.cuda.is_available():
+        moved = [t.cuda() for t in (*given, empty_tensor(dtype, *shape))]
+        tile.compile(function, target="cuda")(*moved)
+        assert equal_values(from_tensor(moved[-1].cpu(), dtype), from_tensor(expected, dtype)).all(), "device"
     if compile_device and pytest.importorskip("cuda.bindings.nvrtc"):
         from tile_cuda.toolchain.nvrtc import compile_device as compile_cubin
 

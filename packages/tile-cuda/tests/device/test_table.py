@@ -56,6 +56,10 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "any_sync": ("p[0] = T(float(any_sync(v != T(0))));", ("float",)),
     "all_sync": ("p[0] = T(float(all_sync(v != T(0))));", ("float",)),
     "activemask": ("p[0] = T(activemask());", ("float",)),
+    **{
+        name: (f"p[0] = T(float({name}{'<true>' if 'nibbles' in name else ''}(uint32_t(float(v)))));", ("float",))
+        for name in ("nibbles_fp16", "nibbles_bf16", "e2m1_fp16", "e2m1_bf16", "e4m3_fp16", "e5m2_fp16")
+    },
     "fast_div": ("p[0] = fast_div(v, p[1]);", ("float",)),
 }
 PREFIXES: dict[str, tuple[str, tuple[str, ...]]] = {

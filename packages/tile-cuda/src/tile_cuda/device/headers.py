@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tile_core.codegen.numbers import numbers_text
 
-from . import table, table_atomic, table_warp  # noqa: F401  (the rows)
+from . import table, table_atomic, table_decode, table_warp  # noqa: F401  (the rows)
 from .row import DeviceFunction, device_functions
 
 __all__ = ["HEADER_NAME", "device_header", "emulation_include_dir", "include_dir", "render", "write_headers"]
@@ -39,7 +39,7 @@ def device_header() -> str:
 
 def render(emulate: bool) -> str:
     """The header's text, from parts and table."""
-    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h"]
+    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h", "random.h"]
     text = [_NOTICE + "#pragma once\n"]
     text += [
         (_FOLDER / "parts" / name).read_text(encoding="utf-8").replace("//@numbers\n", numbers_text()) for name in parts

@@ -892,10 +892,49 @@ TILE_FN vec<To, 2> convert_pair(float low, float high) {
 #endif
   return vec<To, 2>{To(low), To(high)};
 }
+// Two small numbers in the low bits of a word's halves as two fp16 or bf16: rows of the table.
+template <bool Signed> TILE_FN uint32_t nibbles_fp16(uint32_t word);
+TILE_FN uint32_t e2m1_fp16(uint32_t word);
+TILE_FN uint32_t e4m3_fp16(uint32_t word);
+TILE_FN uint32_t e5m2_fp16(uint32_t word);
+#if TILE_ARCH >= 80
+template <bool Signed> TILE_FN uint32_t nibbles_bf16(uint32_t word);
+TILE_FN uint32_t e2m1_bf16(uint32_t word);
+#endif
+template <class From, class To> constexpr int decoded_bits =
+    (is_nibble<From> || same<From, e2m1>) && (same<To, fp16> || (TILE_ARCH >= 80 && same<To, bf16>)) ? 4
+    : (same<From, e4m3> || same<From, e5m2>) && same<To, fp16> ? 8 : 0;
+template <class From, class To>
+TILE_FN uint32_t decode_pair(uint32_t word) {
+  if constexpr (same<From, e4m3>) return e4m3_fp16(word);
+  else if constexpr (same<From, e5m2>) return e5m2_fp16(word);
+  else if constexpr (same<To, fp16>) {
+    if constexpr (same<From, e2m1>) return e2m1_fp16(word);
+    else return nibbles_fp16<same<From, i4>>(word);
+  }
+#if TILE_ARCH >= 80
+  else if constexpr (same<From, e2m1>) return e2m1_bf16(word);
+  else return nibbles_bf16<same<From, i4>>(word);
+#endif
+}
 template <class To, class From, int N>
 TILE_FN vec<To, N> convert(vec<From, N> x) {
   vec<To, N> r;
-  if constexpr (N % 2 == 0 && same<From, float> && (same<To, fp16> || same<To, bf16>)) {
+  if constexpr (decoded_bits<From, To> != 0 && N * decoded_bits<From, To> % 32 == 0) {
+    // A word at a time: its numbers are taken in pairs that lie half a word apart.
+    constexpr int bits = decoded_bits<From, To>, in_word = 32 / bits;
+    struct words { uint32_t w[N / in_word]; };
+    const words packed = bit_cast<words>(x);
+    TILE_UNROLL
+    for (int i = 0; i < N / in_word; ++i) {
+      TILE_UNROLL
+      for (int j = 0; j < in_word / 2; ++j) {
+        const vec<To, 2> pair = bit_cast<vec<To, 2>>(decode_pair<From, To>(packed.w[i] >> (j * bits)));
+        r.v[i * in_word + j] = pair.v[0];
+        r.v[i * in_word + j + in_word / 2] = pair.v[1];
+      }
+    }
+  } else if constexpr (N % 2 == 0 && same<From, float> && (same<To, fp16> || same<To, bf16>)) {
     TILE_UNROLL
     for (int i = 0; i < N; i += 2) {
       vec<To, 2> pair = convert_pair<To>(x.v[i], x.v[i + 1]);
@@ -1306,6 +1345,33 @@ TILE_FN void check(bool condition, const char* message) {
 }
 
 }  // namespace tile
+// Random bits: Philox4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011), counted as cuRAND counts: the
+// sequence is the counter's upper half, and each block of the lower half gives four numbers.
+namespace tile {
+
+TILE_FN uint32_t philox(uint64_t seed, uint64_t sequence, uint64_t place) {
+  uint64_t block = place >> 2;
+  uint32_t x0 = uint32_t(block), x1 = uint32_t(block >> 32), x2 = uint32_t(sequence), x3 = uint32_t(sequence >> 32);
+  uint32_t k0 = uint32_t(seed), k1 = uint32_t(seed >> 32);
+  for (int i = 0; i < 10; ++i) {
+    uint64_t a = uint64_t(0xD2511F53u) * x0, b = uint64_t(0xCD9E8D57u) * x2;
+    x0 = uint32_t(b >> 32) ^ x1 ^ k0;
+    x1 = uint32_t(b);
+    x2 = uint32_t(a >> 32) ^ x3 ^ k1;
+    x3 = uint32_t(a);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  switch (place & 3) {
+    case 0: return x0;
+    case 1: return x1;
+    case 2: return x2;
+    default: return x3;
+  }
+}
+
+}  // namespace tile
+
 namespace tile {
 
 // all threads of the block meet
@@ -1855,6 +1921,66 @@ TILE_FN void atomic_add_vec(T* address, vec<T, N> value) {
 #endif
   TILE_UNROLL
   for (int i = 0; i < N; ++i) atomic_add(address + i, value.v[i]);
+}
+
+// two four-bit integers as fp16
+template <bool Signed>
+TILE_FN uint32_t nibbles_fp16(uint32_t word) {
+  uint32_t held, r;
+  // (word & mask) ^ constant in one instruction; a signed number's highest bit is flipped on the way.
+  const uint32_t constant = 0x64006400u ^ (Signed ? 0x00080008u : 0u), zero = Signed ? 0x64086408u : 0x64006400u;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(held) : "r"(word), "r"(0x000f000fu), "r"(constant));
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(r) : "r"(held), "r"(zero));
+  return r;
+}
+
+#if TILE_ARCH >= 80
+// two four-bit integers as bf16
+template <bool Signed>
+TILE_FN uint32_t nibbles_bf16(uint32_t word) {
+  uint32_t held, r;
+  // (word & mask) ^ constant in one instruction; a signed number's highest bit is flipped on the way.
+  const uint32_t constant = 0x43004300u ^ (Signed ? 0x00080008u : 0u), zero = Signed ? 0x43084308u : 0x43004300u;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(held) : "r"(word), "r"(0x000f000fu), "r"(constant));
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(held), "r"(0x3f803f80u), "r"(zero ^ 0x80008000u));
+  return r;
+}
+#endif
+
+// two float4_e2m1fn as fp16
+TILE_FN uint32_t e2m1_fp16(uint32_t word) {
+  uint32_t r;
+  asm("mul.f16x2 %0, %1, %2;" : "=r"(r) : "r"(((word & 0x00080008u) << 12) | ((word & 0x00070007u) << 9)), "r"(0x74007400u));
+  return r;
+}
+
+#if TILE_ARCH >= 80
+// two float4_e2m1fn as bf16
+TILE_FN uint32_t e2m1_bf16(uint32_t word) {
+  uint32_t r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(((word & 0x00080008u) << 12) | ((word & 0x00070007u) << 6)), "r"(0x7e807e80u), "r"(0x80008000u));
+  return r;
+}
+#endif
+
+// two float8_e4m3fn as fp16
+TILE_FN uint32_t e4m3_fp16(uint32_t word) {
+  uint32_t r;
+#if TILE_ARCH >= 89
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(uint16_t((word & 0xff) | (word >> 8 & 0xff00))));
+  return r;
+#else
+  const uint32_t magnitude = word & 0x007f007fu;
+  asm("mul.f16x2 %0, %1, %2;" : "=r"(r) : "r"(((word & 0x00800080u) << 8) | (magnitude << 7)), "r"(0x5c005c00u));
+  // All ones is NaN: the sum carries into the highest bit, which becomes an exponent of ones.
+  const uint32_t carry = (magnitude + 0x00010001u) & 0x00800080u;
+  return r | ((carry << 8) - carry);
+#endif
+}
+
+// two float8_e5m2 as fp16
+TILE_FN uint32_t e5m2_fp16(uint32_t word) {
+  return (word & 0x00ff00ffu) << 8;
 }
 
 // another lane's value (index)

@@ -270,10 +270,49 @@ TILE_FN vec<To, 2> convert_pair(float low, float high) {
 #endif
   return vec<To, 2>{To(low), To(high)};
 }
+// Two small numbers in the low bits of a word's halves as two fp16 or bf16: rows of the table.
+template <bool Signed> TILE_FN uint32_t nibbles_fp16(uint32_t word);
+TILE_FN uint32_t e2m1_fp16(uint32_t word);
+TILE_FN uint32_t e4m3_fp16(uint32_t word);
+TILE_FN uint32_t e5m2_fp16(uint32_t word);
+#if TILE_ARCH >= 80
+template <bool Signed> TILE_FN uint32_t nibbles_bf16(uint32_t word);
+TILE_FN uint32_t e2m1_bf16(uint32_t word);
+#endif
+template <class From, class To> constexpr int decoded_bits =
+    (is_nibble<From> || same<From, e2m1>) && (same<To, fp16> || (TILE_ARCH >= 80 && same<To, bf16>)) ? 4
+    : (same<From, e4m3> || same<From, e5m2>) && same<To, fp16> ? 8 : 0;
+template <class From, class To>
+TILE_FN uint32_t decode_pair(uint32_t word) {
+  if constexpr (same<From, e4m3>) return e4m3_fp16(word);
+  else if constexpr (same<From, e5m2>) return e5m2_fp16(word);
+  else if constexpr (same<To, fp16>) {
+    if constexpr (same<From, e2m1>) return e2m1_fp16(word);
+    else return nibbles_fp16<same<From, i4>>(word);
+  }
+#if TILE_ARCH >= 80
+  else if constexpr (same<From, e2m1>) return e2m1_bf16(word);
+  else return nibbles_bf16<same<From, i4>>(word);
+#endif
+}
 template <class To, class From, int N>
 TILE_FN vec<To, N> convert(vec<From, N> x) {
   vec<To, N> r;
-  if constexpr (N % 2 == 0 && same<From, float> && (same<To, fp16> || same<To, bf16>)) {
+  if constexpr (decoded_bits<From, To> != 0 && N * decoded_bits<From, To> % 32 == 0) {
+    // A word at a time: its numbers are taken in pairs that lie half a word apart.
+    constexpr int bits = decoded_bits<From, To>, in_word = 32 / bits;
+    struct words { uint32_t w[N / in_word]; };
+    const words packed = bit_cast<words>(x);
+    TILE_UNROLL
+    for (int i = 0; i < N / in_word; ++i) {
+      TILE_UNROLL
+      for (int j = 0; j < in_word / 2; ++j) {
+        const vec<To, 2> pair = bit_cast<vec<To, 2>>(decode_pair<From, To>(packed.w[i] >> (j * bits)));
+        r.v[i * in_word + j] = pair.v[0];
+        r.v[i * in_word + j + in_word / 2] = pair.v[1];
+      }
+    }
+  } else if constexpr (N % 2 == 0 && same<From, float> && (same<To, fp16> || same<To, bf16>)) {
     TILE_UNROLL
     for (int i = 0; i < N; i += 2) {
       vec<To, 2> pair = convert_pair<To>(x.v[i], x.v[i + 1]);
