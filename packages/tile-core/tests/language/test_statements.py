@@ -21,6 +21,7 @@ import pytest
         ("tx = T.thread_binding(32, thread='threadIdx.x', annotations={'a': 1})", "E-ATTR", "annotations"),
         ("tx = T.launch_thread('threadIdx.x', 16)", "E-THREAD-NAME", "16"),
         ("tx = T.launch_thread('blockIdx.y', 4)", "E-THREAD-NAME", "blockIdx.y"),
+        ("with T.CUDASourceCodeKernel(1, threads=32):\n    pass", "E-SOURCE-KERNEL", "needs a source"),
         ("T.annotate_min_blocks_per_sm(0)", "E-ANNOTATE", "0"),
         ("T.annotate_min_blocks_per_sm(n)", "E-ANNOTATE", "1 to 32"),
         ("T.annotate_restrict_buffers(3)", "E-ANNOTATE", "found 3"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..ir import (
     Attr,
@@ -19,11 +20,14 @@ from ..ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    Call,
+    Evaluate,
     Expr,
     FloatImm,
     IntImm,
     SizeVar,
     Stmt,
+    StringImm,
     TileOpStmt,
     Var,
     as_expr,
@@ -343,6 +347,11 @@ class Builder:
         if loop is not None:
             loop.jumps = True
         self.emit(stmt)
+
+    def source_kernel(self, entry: str) -> None:
+        """Emits the call of a kernel in the target's own language with all parameters of the function, which
+        `finish` adds."""
+        self.emit(Evaluate(Call("source_kernel", (StringImm(entry),), DType("void")), span=self.span))
 
     def wrap_rest(self, key: str, subject: Any, value: Expr | None) -> None:
         """Wraps what follows in the innermost frame in an Attr."""

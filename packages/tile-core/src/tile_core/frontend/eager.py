@@ -522,7 +522,12 @@ def _is_eager(node: ast.FunctionDef) -> bool:
             if any(_called_name(d) == "prim_func" for d in item.decorator_list):
                 return False
             continue
-        if isinstance(item, ast.Call) and _called_name(item.func) in ("Kernel", "const", "empty"):
+        if isinstance(item, ast.Call) and _called_name(item.func) in (
+            "Kernel",
+            "CUDASourceCodeKernel",
+            "const",
+            "empty",
+        ):
             found = found or _of_language(item.func)
         stack.extend(ast.iter_child_nodes(item))
     return found

@@ -13,7 +13,22 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import CompileError, TileError, declare_codes
-from ..ir import Buffer, KernelLaunch, PrimFunc, SizeVar, Var, walk
+from ..ir import (
+    AccessPtr,
+    Buffer,
+    Call,
+    Evaluate,
+    Expr,
+    KernelLaunch,
+    PrimFunc,
+    Rewriter,
+    SizeVar,
+    Stmt,
+    Var,
+    binary,
+    const,
+    walk,
+)
 from ..source import Span, source_line
 from .builder import Builder, _current
 from .signature import annotations_of, make_parameter
@@ -128,6 +143,7 @@ def finish(
             span=function_span(function),
             help="put the work into `with T.Kernel(grid, threads=…)`",
         )
+    body = _GiveParameters(parameters).rewrite(body)
     attrs = dict(builder.attrs)
     if outputs:
         attrs["out_idx"] = outputs
@@ -143,6 +159,35 @@ def finish(
                 help=f"use {var.name} in the shape of a tensor parameter, or pass it: `{var.name}: T.{var.dtype}`",
             )
     return result
+
+
+class _GiveParameters(Rewriter):
+    """Gives kernels in the target's own language the parameters of the function, and its shape variables."""
+
+    def __init__(self, parameters: tuple[Buffer | Var, ...]) -> None:
+        super().__init__()
+        self.parameters = parameters
+
+    def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
+        call = node.value
+        if not isinstance(call, Call) or call.op != "source_kernel":
+            return node
+        args: list[Expr] = list(call.args)
+        for parameter in self.parameters:
+            if isinstance(parameter, Buffer):
+                start = (const(0, "int32"),) * parameter.ndim
+                size: Expr = const(1, "int32")
+                for extent in parameter.shape:
+                    size = binary("mul", size, extent)
+                args.append(AccessPtr(parameter, start, size, "rw", span=node.span))
+            else:
+                args.append(parameter)
+        sizes: dict[SizeVar, None] = {}
+        for parameter in self.parameters:
+            if isinstance(parameter, Buffer):
+                for expr in (*parameter.shape, *parameter.strides):
+                    sizes.update((n, None) for n in walk(expr) if isinstance(n, SizeVar))
+        return node.with_(value=call.with_(args=(*args, *sizes)))
 
 
 def _owned_size_vars(parameters: tuple[Buffer | Var, ...]) -> set[SizeVar]:

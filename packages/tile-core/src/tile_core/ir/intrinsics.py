@@ -169,6 +169,14 @@ for _row in (
         doc="waits until at most so many of the thread's groups are under way",
         effects=(WaitGroup(ASYNC_QUEUE, 0),),
     ),
+    Intrinsic(
+        "source_kernel",
+        None,
+        "void",
+        pure=False,
+        effect="opaque",
+        doc="a kernel in the target's own language: (StringImm name, parameters of the function, shape variables)",
+    ),
     Intrinsic("infinity", 0, "given", doc="positive infinity"),
     Intrinsic(
         "call_extern", None, "given", pure=False, effect="opaque", doc="a C function by name: (StringImm name, args…)"

@@ -61,6 +61,7 @@ from .integers import (
     truncmod,
 )
 from .kernel import (
+    CUDASourceCodeKernel,
     Kernel,
     get_block_binding,
     get_block_bindings,
@@ -137,6 +138,11 @@ from .math import (
 )
 from .meta import PersistentTileScheduler, inline, meta_class
 from .names import missing_name as _missing_name
+from .random import (
+    rng_init,
+    rng_rand,
+    rng_rand_float,
+)
 from .rearrange import c2d_im2col, im2col, transpose
 from .reduce import (
     cummax,
@@ -292,6 +298,7 @@ _IRBuffer.store = staticmethod(_store)
 __all__ = [
     "Broadcast",
     "Buffer",
+    "CUDASourceCodeKernel",
     "Cast",
     "Else",
     "Fragment",
@@ -507,6 +514,9 @@ __all__ = [
     "reducer_update",
     "reinterpret",
     "reshape",
+    "rng_init",
+    "rng_rand",
+    "rng_rand_float",
     "round",
     "rsqrt",
     "serial",

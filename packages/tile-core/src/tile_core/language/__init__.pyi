@@ -5,6 +5,7 @@ from typing import Any
 from ..dtypes import DType
 from .values import Broadcast as Broadcast
 from .tensor import Buffer as Buffer
+from .kernel import CUDASourceCodeKernel as CUDASourceCodeKernel
 from .values import Cast as Cast
 from .statements import Else as Else
 from ..layout import Fragment as Fragment
@@ -217,6 +218,9 @@ from .reducer import reducer_init as reducer_init
 from .reducer import reducer_update as reducer_update
 from .values import reinterpret as reinterpret
 from .views import reshape as reshape
+from .random import rng_init as rng_init
+from .random import rng_rand as rng_rand
+from .random import rng_rand_float as rng_rand_float
 from .math import round as round
 from .math import rsqrt as rsqrt
 from .loop import serial as serial
@@ -429,6 +433,7 @@ cuda: Any
 __all__ = [
     "Broadcast",
     "Buffer",
+    "CUDASourceCodeKernel",
     "Cast",
     "Else",
     "Fragment",
@@ -644,6 +649,9 @@ __all__ = [
     "reducer_update",
     "reinterpret",
     "reshape",
+    "rng_init",
+    "rng_rand",
+    "rng_rand_float",
     "round",
     "rsqrt",
     "serial",

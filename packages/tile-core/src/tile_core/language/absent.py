@@ -135,11 +135,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         "use T.Persistent",
         "BaseTileScheduler",
     ),
-    (
-        "kernels whose body is CUDA text",
-        "use T.import_source and T.call_extern",
-        "CUDASourceCodeKernel",
-    ),
     # TVM's statements.
     (
         _TVM,

@@ -153,12 +153,12 @@ def _allocate(what: str, shape: Any, dtype: Any, scope: str, family: str) -> Buf
             facts=[f"allowed: {family!r}, or a scope of a backend that begins with '{family}.'"],
             help="use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_var",
         )
-    extents = _extents(what, shape)
+    extents = constant_extents(what, shape)
     default = {"shared": "shared", "fragment": "fragment", "local": "local", "var": "var"}[family]
     return builder.allocate(Buffer(builder.take_hint(default), extents, as_dtype(dtype), name, span=builder.span))
 
 
-def _extents(what: str, shape: Any) -> tuple[Expr, ...]:
+def constant_extents(what: str, shape: Any) -> tuple[Expr, ...]:
     items = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     return tuple([_extent(what, axis, value, items) for axis, value in enumerate(items)])
 

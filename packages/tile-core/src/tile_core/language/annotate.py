@@ -169,8 +169,8 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
 
 
 def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, Any]) -> None:
-    """How much of a tensor should stay in the second-level cache: a hint about speed, kept with the kernel; no target of
-    this version acts on it.
+    """How much of a tensor should stay in the second-level cache: a hint about speed, kept with the kernel; no target
+    of this version acts on it.
 
     Args:
         l2_hit_ratio_map: tensor → a number from 0 to 1.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ..errors import CompileError, declare_codes
@@ -11,6 +12,7 @@ from ..ir import Expr, IntImm, KernelLaunch, Var, as_expr
 from ..source import Span
 
 __all__ = [
+    "CUDASourceCodeKernel",
     "Kernel",
     "get_block_binding",
     "get_block_bindings",
@@ -27,6 +29,7 @@ declare_codes(
         "E-KERNEL-GRID": "a grid extent that is no usable integer, or too many of them",
         "E-KERNEL-THREADS": "a number of threads that no block has, or a thread index that the kernel lacks",
         "E-KERNEL-NESTED": "a kernel inside a kernel",
+        "E-SOURCE-KERNEL": "a kernel in CUDA text that cannot be launched so",
         "E-KERNEL-CLUSTER": "cluster dimensions that no grid can have",
     }
 )
@@ -127,6 +130,80 @@ class Kernel:
                 span=span,
             )
         )
+
+
+class CUDASourceCodeKernel(Kernel):
+    """Launches a kernel that is written in CUDA: ``with T.CUDASourceCodeKernel(grid, threads=128,
+    source_code_or_path=text): pass``. It runs on CUDA targets only.
+
+    The kernel is given the parameters of the function in order, tensors as pointers, then its shape variables; scalars of
+    types that C does not have (float16 and narrower) as float.
+
+    Args:
+        blocks, threads, prelude, cluster_dims: as for `Kernel`; a grid extent for each index.
+        source_code_or_path: the text, or the path of a file that holds it.
+        entry_name: the name of the ``extern "C" __global__`` function in it.
+
+    Raises:
+        CompileError: no such text, or a body with statements (E-SOURCE-KERNEL).
+    """
+
+    def __init__(
+        self,
+        *blocks: Any,
+        threads: Any = None,
+        source_code_or_path: Any = None,
+        entry_name: str = "main_kernel",
+        cluster_dims: Any = None,
+        prelude: str | None = None,
+    ) -> None:
+        super().__init__(*blocks, threads=threads, prelude=prelude, cluster_dims=cluster_dims)
+        text = _source_text(source_code_or_path)
+        if not isinstance(entry_name, str) or not entry_name.isidentifier() or entry_name not in text:
+            raise CompileError(
+                "E-SOURCE-KERNEL",
+                f"the source has no function {entry_name!r}",
+                facts=[f"{len(text.splitlines())} lines of text"],
+                help=f'define it: extern "C" __global__ void {entry_name}(…), or pass entry_name=',
+            )
+        self.annotations["source"] = text
+        self.annotations["entry"] = entry_name
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        builder = self._builder
+        if builder is not None and kind is None:
+            if builder.frame.stmts or builder.frame.allocations:
+                raise CompileError(
+                    "E-SOURCE-KERNEL",
+                    "statements in a kernel whose body is CUDA text",
+                    span=self.span,
+                    help="write `pass`, and all that the kernel does into the text",
+                )
+            builder.source_kernel(self.annotations["entry"])
+        super().__exit__(kind, value, traceback)
+
+
+def _source_text(source: Any) -> str:
+    text = os.fspath(source) if isinstance(source, os.PathLike) else source
+    if isinstance(text, str) and text and "\n" not in text and "{" not in text:
+        try:
+            with open(text, encoding="utf-8") as file:
+                return file.read()
+        except OSError as error:
+            raise CompileError(
+                "E-SOURCE-KERNEL",
+                f"the source file {text!r} cannot be read",
+                facts=[str(error)],
+                help="pass the text itself, or the path of a file that exists",
+            ) from None
+    if isinstance(text, str) and text:
+        return text
+    raise CompileError(
+        "E-SOURCE-KERNEL",
+        "T.CUDASourceCodeKernel needs a source",
+        facts=[f"found {source!r}"],
+        help="pass source_code_or_path=, a text or a path",
+    )
 
 
 def get_thread_binding(dim: int = 0) -> Var:

@@ -1,5 +1,5 @@
-"""Statements as calls: branches, facts and effects that code made by other programs writes so, and indices of blocks and
-threads by their CUDA names. In kernels written by hand, Python's statements say the same."""
+"""Statements as calls: branches, facts and effects that code made by other programs writes so, and indices of blocks
+and threads by their CUDA names. In kernels written by hand, Python's statements say the same."""
 
 from __future__ import annotations
 
@@ -125,9 +125,7 @@ class attr:
             raise CompileError(
                 "E-ATTR",
                 f"T.attr cannot say {attr_key!r} of {node!r}",
-                facts=[
-                    "allowed: a buffer, an index, a text or None; and a key that passes do not use among themselves"
-                ],
+                facts=["allowed: a buffer, an index, a text or None; a key that passes do not use themselves"],
                 help="leave it out, or state a fact with T.assume",
             )
         self.key = attr_key

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import DType
+from ..errors import CompileError, declare_codes
 from ..ir import (
     AccessPtr,
     Attr,
@@ -18,6 +19,7 @@ from ..ir import (
     Buffer,
     BufferLoad,
     BufferStore,
+    Call,
     Evaluate,
     Expr,
     IRModule,
@@ -35,6 +37,8 @@ from ..ir import (
 )
 from ..ir.host import host_call
 from .base import Pass, PassContext, register_pass
+
+declare_codes({"E-KERNEL-TARGET": "a kernel in a language that its target does not run"})
 
 __all__ = ["SplitHostDevice", "free_symbols"]
 
@@ -78,11 +82,17 @@ class _Split(Rewriter):
         binds = [Bind(var, cast(passed, var.dtype), span=var.span) for var, passed in narrow.items()]
         count = len(self.kernels)
         name = f"{self.function.name}_kernel" + (f"_{count}" if count else "")
+        entry = node.annotation("entry")
+        if entry is not None:
+            name = entry
+            self._check_source(node)
+            symbols = list(dict.fromkeys(_SourceArguments.of(node)))
         params = tuple(narrow.get(s, s) for s in symbols)
         launch = node.with_(body=seq(*binds, node.body)) if binds else node
         kernel = PrimFunc(name, params, launch, span=node.span).with_attr("calling_convention", "device")
         target = self.function.attr("target")
-        self.kernels.append(kernel.with_attr("target", target))
+        if entry is None or all(k.name != entry for k in self.kernels):
+            self.kernels.append(kernel.with_attr("target", target))
         arguments: list[Expr] = []
         for symbol in symbols:
             if isinstance(symbol, Buffer):
@@ -95,6 +105,27 @@ class _Split(Rewriter):
         call = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
         return Evaluate(call, span=node.span)
 
+    def _check_source(self, node: KernelLaunch) -> None:
+        target = self.function.attr("target")
+        if target is not None and target.kind != "cuda":
+            raise CompileError(
+                "E-KERNEL-TARGET",
+                f"{node.annotation('entry')} is written in CUDA and cannot run on {target.kind}",
+                span=node.span,
+                help='compile it for target="cuda", or write it in the language',
+            )
+        for kernel in self.kernels:
+            launch = kernel.body
+            assert isinstance(launch, KernelLaunch)
+            if kernel.name == node.annotation("entry") and launch.annotation("source") != node.annotation("source"):
+                raise CompileError(
+                    "E-KERNEL-TARGET",
+                    f"two sources define {kernel.name}",
+                    span=node.span,
+                    spans=[("the other one is launched here", launch.span)],
+                    help="give the functions different names, and pass entry_name=",
+                )
+
     def _with_addresses(self, body: Stmt) -> Stmt:
         """A kernel's body that declares the tensors over addresses which it uses."""
         used = {_root(n.buffer) for n in walk(body) if isinstance(n, (BufferLoad, BufferStore, AccessPtr))}
@@ -103,6 +134,25 @@ class _Split(Rewriter):
                 body = attr.with_(body=body)
                 used |= {_root(n.buffer) for n in walk(attr.value) if isinstance(n, BufferLoad)}
         return body
+
+
+class _SourceArguments(Visitor):
+    """The symbols that a kernel in its own language is given, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Any] = []
+
+    @classmethod
+    def of(cls, node: KernelLaunch) -> list[Any]:
+        """Those of a launch."""
+        visitor = cls()
+        visitor.visit(node.body)
+        return visitor.found
+
+    def visit_Call(self, node: Call) -> None:
+        if node.op == "source_kernel":
+            self.found += [a.buffer if isinstance(a, AccessPtr) else a for a in node.args[1:]]
 
 
 def is_narrow(dtype: DType) -> bool:

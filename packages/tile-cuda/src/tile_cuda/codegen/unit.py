@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from tile_core.codegen import HostCPrinter, abi_prelude, print_host, print_host_python
@@ -80,6 +81,13 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
     parts = [_PRELUDE, *preludes(kernels.values())]
     found: dict[str, Any] = {"version": 1, "kernels": [], "lines": {}, "syncs": [], "buffers": []}
     for name, function in kernels.items():
+        launch = function.body
+        if isinstance(launch, KernelLaunch) and launch.annotation("source") is not None:
+            # The kernel's own text; what it declares of shared memory is in it.
+            threads = prod(e.value for e in launch.threads if isinstance(e, IntImm))
+            parts.append(launch.annotation("source"))
+            found["kernels"].append({"name": name, "threads": threads, "shared_bytes": 0})
+            continue
         printer = CudaKernelPrinter(arch, first_ordinal=len(found["syncs"]))
         shift = sum(part.count("\n") + 1 for part in parts)
         parts.append(printer.function(function))
