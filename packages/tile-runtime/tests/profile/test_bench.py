@@ -18,7 +18,7 @@ def test_a_sleep_takes_as_long_as_it_sleeps():
 def test_counts_are_kept():
     calls = []
     do_bench(lambda: calls.append(1), n_warmup=3, n_repeat=7, backend="wall")
-    assert len(calls) == 2 + 3 + 7  # one that may compile, one to estimate
+    assert len(calls) == 1 + 5 + 3 + 7  # one that may compile, some to estimate
 
 
 def test_budgets_become_counts():
@@ -29,7 +29,7 @@ def test_budgets_become_counts():
         time.sleep(0.005)
 
     do_bench(work, warmup=20, rep=50, backend="wall")
-    assert 2 + 2 + 5 <= len(calls) <= 2 + 4 + 10
+    assert 2 + 2 + 5 <= len(calls) <= 3 + 4 + 10
 
 
 @pytest.mark.parametrize(("mode", "value"), [("mean", 3.0), ("median", 2.0), ("min", 1.0), ("max", 6.0)])
@@ -75,7 +75,7 @@ def test_a_slow_call_is_not_measured_further():
         time.sleep(0.003)
 
     assert do_bench(slow, backend="wall", early_stop_baseline=1.0) >= 3.0
-    assert len(calls) == 2
+    assert 2 <= len(calls) <= 6
 
 
 class FakeDevice:
