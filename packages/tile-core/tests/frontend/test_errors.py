@@ -381,6 +381,32 @@ STATEMENTS = {
         tile = T.alloc_shared((16, 32), "float32")
         T.annotate_safe_value({tile: 1.0})
         """,
+    "a_rounding_mode": """
+        x = T.round(A[0, 0], "up")
+        """,
+    "a_reducer_that_has_not_begun": """
+        acc = T.alloc_reducer((4,), "float32")
+        for i in T.Parallel(4):
+            T.reducer_update(acc[i], 1.0)
+        """,
+    "a_reducer_that_is_read": """
+        acc = T.alloc_reducer((4,), "float32")
+        T.reducer_init(acc)
+        B[0, 0] = acc[0]
+        """,
+    "a_reducer_of_bools": """
+        acc = T.alloc_reducer((4,), "bool")
+        """,
+    "an_unknown_generator": """
+        T.rng_init(1, generator="curandStateXORWOW_t")
+        """,
+    "random_numbers_without_a_seed": """
+        x = T.rng_rand()
+        """,
+    "a_reduction_over_threads_without_a_scope": """
+        own = T.alloc_local((1,), "float32")
+        T.tvm_thread_allreduce(1, 1.0, True, own[0], T.get_thread_binding())
+        """,
     "a_named_barrier": """
         T.sync_threads(16, 32)
         """,

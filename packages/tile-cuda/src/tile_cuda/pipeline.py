@@ -16,6 +16,7 @@ from tile_core.transform import (
     Options,
     Pipeline,
     PipelinePlanning,
+    PlanReducers,
     SelectInstructions,
     Simplify,
     SplitHostDevice,
@@ -47,6 +48,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             # What the kernel means, checked: TILE
             BindTarget,
             BindThreads,
+            PlanReducers,
             LegalizeNegativeIndex,
             InjectAssumes,
             Simplify,

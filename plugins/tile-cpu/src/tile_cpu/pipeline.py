@@ -18,6 +18,7 @@ from tile_core.transform import (
     Options,
     Pipeline,
     PipelinePlanning,
+    PlanReducers,
     SelectInstructions,
     SerializePipelines,
     Simplify,
@@ -52,6 +53,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
         [
             # What the kernel means, checked: TILE
             BindTarget,
+            PlanReducers,
             SynchronousCopies,
             LegalizeNegativeIndex,
             InjectAssumes,

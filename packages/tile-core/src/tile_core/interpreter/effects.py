@@ -51,7 +51,11 @@ def _atomic(op: str) -> Callable[[Any, Call], Any]:
         buffer = pointer.buffer
         value = convert(machine.evaluate(value_expr), value_expr.dtype, buffer.dtype)
         indices = tuple(machine.evaluate(i) for i in pointer.indices)
-        shape = np.broadcast_shapes(machine.batch_shape, np.shape(value), *(np.shape(i) for i in indices))
+        lanes = machine.batch_shape
+        if machine.parallel and machine.threads is not None and machine.mask is None:
+            # Iterations of a parallel loop are spread over the threads: one of them makes the update.
+            lanes = (*lanes[:-1], 1)
+        shape = np.broadcast_shapes(lanes, np.shape(value), *(np.shape(i) for i in indices))
         active = np.broadcast_to(True if machine.mask is None else machine.mask, shape)
         previous = np.zeros(shape, dtype=np.asarray(value).dtype)
         outer = machine.mask
@@ -94,6 +98,12 @@ def _nothing(machine: Machine, call: Call) -> None:
     """Groups and waits of copies that are done at once."""
 
 
+def _reducer_update(machine: Machine, call: Call) -> Any:
+    return _REDUCER[call.args[2].value](machine, call)  # type: ignore[attr-defined]
+
+
+_REDUCER = {"sum": _atomic("add"), "max": _atomic("max"), "min": _atomic("min")}
+register_effect("reducer_update", _reducer_update)
 register_effect("sync_threads", sync_threads)
 register_effect("async_copy", _async_copy)
 register_effect("async_commit", _nothing)

@@ -77,6 +77,7 @@ class Machine(Evaluator):
         self.batch_shape: tuple[int, ...] = ()
         self.threads: np.ndarray | None = None
         self.frames: list[_Frame] = []
+        self.parallel = 0
         self.returned: Any = None
         self._plans: dict[For, Plan | None] = {}
 
@@ -168,6 +169,7 @@ class Machine(Evaluator):
         varies = np.ndim(count) > 0
         frame = _Frame()
         self.frames.append(frame)
+        self.parallel += stmt.kind == "parallel"
         signal = None
         try:
             for i in range(int(np.max(count)) if varies else int(count)):
@@ -184,6 +186,7 @@ class Machine(Evaluator):
                     break
         finally:
             self.frames.pop()
+            self.parallel -= stmt.kind == "parallel"
         return self._after_loop(entry, signal)
 
     def _while(self, stmt: While) -> str | None:
@@ -382,6 +385,8 @@ class Machine(Evaluator):
 
     def _differs_by_thread(self, op: TileOp) -> bool:
         """Whether each thread performs the op on a tile, or with a value, of its own."""
+        if any(region.buffer.memory.level == "thread" for _, _, region in op.operands()):
+            return True
         exprs = [*op.expressions(), *(low for _, _, region in op.operands() for low in region.mins)]
         return any(np.ndim(self.evaluate(e)) for e in exprs)
 

@@ -250,6 +250,26 @@ def _vector_reduce(args: list[Any], dtypes: list[DType], result: DType) -> Any:
     return _rounded(functions[kind](np.asarray(values).astype(compute_type(result)), axis=-1), result)
 
 
+def philox_block(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any, Any, Any]:
+    """Philox4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011): four words of 32 bits
+    from a counter of four and a key of two, each in uint64 arrays."""
+    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    (x0, x1, x2, x3), (k0, k1) = counter, key
+    for _ in range(10):
+        a, b = x0 * np.uint64(0xD2511F53), x2 * np.uint64(0xCD9E8D57)
+        x0, x1, x2, x3 = (b >> shift) ^ x1 ^ k0, b & low, (a >> shift) ^ x3 ^ k1, a & low
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
+    return x0, x1, x2, x3
+
+
+def _philox(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    seed, sequence, place = (np.asarray(a).astype(np.uint64) for a in np.broadcast_arrays(*args))
+    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    block = place >> np.uint64(2)
+    words = philox_block((block & low, block >> shift, sequence & low, sequence >> shift), (seed & low, seed >> shift))
+    return np.choose((place & np.uint64(3)).astype(np.int64), list(words)).astype(np.uint32)[()]
+
+
 INTRINSICS: dict[str, Callable[[list[Any], list[DType], DType], Any]] = {
     **{name: _float_function(function) for name, function in _FLOAT_UNARY.items()},
     **{name: _float_function(function) for name, function in _FLOAT_BINARY.items()},
@@ -264,6 +284,7 @@ INTRINSICS: dict[str, Callable[[list[Any], list[DType], DType], Any]] = {
     "clz": _clz,
     "reinterpret": _reinterpret,
     "likely": lambda args, dtypes, result: args[0],
+    "philox": _philox,
     "vector_reduce": _vector_reduce,
     "convert": _convert,
     "infinity": lambda args, dtypes, result: convert(np.float64(np.inf), DType("float64"), result),

@@ -89,6 +89,7 @@ for _scope in (
     MemoryScope("local", "thread", addressable=False),
     MemoryScope("var", "thread", addressable=False),
     MemoryScope("param", "device", addressable=False),
+    MemoryScope("reducer", "block", addressable=False),
     MemoryScope("barrier", "block", alignment=8, engines=("generic", "async")),
 ):
     register_scope(_scope)

@@ -61,6 +61,10 @@ for _kind in WARP_REDUCTIONS:
         )
     )
 for _row in (
+    Intrinsic(
+        "philox", 3, "given", doc="(seed, sequence, place), uint64 each: the uint32 that Philox4x32-10 has there"
+    ),
+    Intrinsic("reducer_update", 3, "void", False, doc="(element, value, StringImm kind): lets a value take part"),
     Intrinsic("atomic_load", 2, "given", False, doc="(address, StringImm memory order): one element, indivisibly"),
     Intrinsic(
         "atomic_store", 3, "void", False, doc="(address, value, StringImm memory order): one element, indivisibly"

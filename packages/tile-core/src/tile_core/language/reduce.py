@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import CompileError
 from ..frontend.builder import known, require_builder
+from ..ir import Buffer, BufferLoad, BufferStore, Expr, For, Stmt, Var, binary, cast, const
 from ..tileop import REDUCE_KINDS, Reduce, Scan, normal_axis
 from .operands import annotation_pairs, require_flag, require_option, tile_region
 
@@ -172,6 +174,37 @@ def cummax(
 ) -> None:
     """Running maxima along an axis; see `cumsum`."""
     _scan("T.cummax", "max", src, dst, dim, reverse, annotations)
+
+
+def elements_hold(op: str, value: Any, every: bool) -> Expr:
+    """Whether one element, or every element, of a buffer or slice is not zero."""
+    builder = require_builder(op)
+    builder.require_kernel(op)
+    region = tile_region(op, "buffer", value)
+    if region.buffer.scope == "fragment" or region.dtype.kind not in "biuf":
+        raise CompileError(
+            "E-OPERAND",
+            f"{op} looks at elements that one thread sees",
+            facts=[f"buffer = {region!r}, {region.dtype} in {region.buffer.scope}"],
+            help="copy the tile to shared memory first, or reduce it with T.reduce_bitor or T.reduce_max",
+        )
+    found = Buffer("found", (const(1, "int32"),), DType("int32"), "var", span=builder.span)
+    builder.allocate(found)
+    zero = const(0, "int32")
+    builder.emit(BufferStore(found, const(int(every), "int32"), (zero,)))
+    indices: list[Expr] = []
+    loops: list[tuple[Var, Expr]] = []
+    for extent in region.tile_extents():
+        index = Var("ijklmn"[len(loops) % 6], DType("int32"))
+        loops.append((index, extent))
+        indices.append(index)
+    holds = cast(binary("ne", region.load(tuple(indices)), const(0, region.dtype)), "int32")
+    combined = binary("bitand" if every else "bitor", BufferLoad(found, (zero,)), holds)
+    body: Stmt = BufferStore(found, combined, (zero,), span=builder.span)
+    for index, extent in reversed(loops):
+        body = For(index, const(0, "int32"), extent, "serial", body, span=builder.span)
+    builder.emit(body)
+    return builder.bind("all" if every else "any", binary("ne", BufferLoad(found, (zero,)), 0))
 
 
 def _reduce(

@@ -10,12 +10,13 @@ from ..errors import CompileError
 from ..frontend.builder import known
 from ..frontend.operators import as_condition, is_expression
 from ..ir import Broadcast as _Broadcast
-from ..ir import Call, Expr, FloatImm, StringImm, as_expr, const, select
+from ..ir import Buffer, BufferRegion, Call, Expr, FloatImm, StringImm, as_expr, const, select
 from ..ir import Cast as _Cast
 from ..ir import Ramp as _Ramp
 from ..ir import binary as _binary
 from ..ir import cast as _cast
 from .checks import float_type
+from .reduce import elements_hold
 
 __all__ = [
     "Broadcast",
@@ -47,12 +48,17 @@ def Select(condition: Any, true_value: Any, false_value: Any) -> Expr:
 
 
 def any_of(*conditions: Any) -> Any:
-    """Whether one of the conditions holds."""
+    """Whether one of the conditions holds; of a single buffer or slice in shared, local or global memory, whether one
+    of its elements is not zero."""
+    if len(conditions) == 1 and isinstance(conditions[0], (Buffer, BufferRegion)):
+        return elements_hold("T.any_of", conditions[0], False)
     return _junction("or", conditions)
 
 
 def all_of(*conditions: Any) -> Any:
-    """Whether all of the conditions hold."""
+    """Whether all of the conditions hold; of a single buffer or slice, whether none of its elements is zero."""
+    if len(conditions) == 1 and isinstance(conditions[0], (Buffer, BufferRegion)):
+        return elements_hold("T.all_of", conditions[0], True)
     return _junction("and", conditions)
 
 

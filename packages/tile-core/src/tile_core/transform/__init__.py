@@ -15,6 +15,7 @@ from .make_packed_api import MakePackedAPI
 from .manager import Pipeline
 from .options import Option, Options, declare_option, declared_options
 from .pipeline_planning import PipelinePlanning
+from .plan_reducers import PlanReducers
 from .select_instructions import SelectInstructions
 from .serialize_pipelines import SerializePipelines
 from .simplify import Simplify
@@ -47,6 +48,7 @@ __all__ = [
     "PassContext",
     "Pipeline",
     "PipelinePlanning",
+    "PlanReducers",
     "Rewriter",
     "SelectInstructions",
     "SerializePipelines",

@@ -215,6 +215,10 @@ class _Lower(ScopedRewriter):
     def nest(self, loop: For, place: Fragment | None = None) -> Stmt:
         """A nest as what each thread does; `place` says where its iterations run, otherwise that is chosen."""
         nest = Nest(loop)
+        if _on_own_memory(nest.body):
+            # Every thread has these arrays for itself, so every thread runs all iterations.
+            serial = _Serial().rewrite(loop)
+            return super().rewrite_For(serial) or Seq(())  # type: ignore[arg-type]
         if nest.extents is None:
             return self.counted(nest)
         if 0 in nest.extents:
@@ -443,6 +447,15 @@ def _copy_nest(target: Buffer, source: Buffer) -> For:
 
 def _buffers(node: Any) -> list[Buffer]:
     return [n.buffer for n in walk(node) if isinstance(n, (BufferLoad, BufferStore, AccessPtr))]
+
+
+def _on_own_memory(body: Stmt) -> bool:
+    """Whether a body stores to nothing but arrays that each thread has for itself, and touches no register tile."""
+    if any(is_register_tile(b) for b in _buffers(body)):
+        return False
+    stored = [n.buffer for n in walk(body) if isinstance(n, BufferStore)]
+    stored += [n.buffer for n in walk(body) if isinstance(n, AccessPtr) and n.mode != "r"]
+    return bool(stored) and all(b.memory.level == "thread" for b in stored)
 
 
 def _in_memory(buffer: Buffer) -> bool:

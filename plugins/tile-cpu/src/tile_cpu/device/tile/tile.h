@@ -8,5 +8,6 @@
 #include "math.h"
 #include "memory.h"
 #include "parallel.h"
+#include "random.h"
 #include "reduce.h"
 #include "vec.h"
