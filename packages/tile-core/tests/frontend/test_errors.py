@@ -12,7 +12,7 @@ import pytest
 from tile_core.errors import CODES, TileError
 from tile_core.ir import find_scope
 
-CORE_SCOPES = ("barrier", "fragment", "global", "local", "param", "shared", "var")
+CORE_SCOPES = ("barrier", "fragment", "global", "local", "param", "reducer", "shared", "var")
 
 
 @pytest.fixture(autouse=True)
