@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 
 from .codegen import postprocess
 from .errors import OptionError, PluginError, declare_codes
-from .instrument import PassTimes, ir_dump
+from .instrument import PassTimes, asked_for
 from .ir import Buffer, IRModule, PrimFunc
 from .plugin import registry
 from .plugin.api import Artifact, Backend, resolve
@@ -324,17 +324,17 @@ def lower(
 def lower_for(
     function: PrimFunc, backend: Backend, target: Target, options: Options, instruments: Iterable[Any] = ()
 ) -> Artifact:
-    """`lower` with everything resolved; what runtimes call. Instruments of plugins and ``TILE_DUMP_IR_DIR`` count too.
+    """`lower` with everything resolved; what runtimes call. Instruments of plugins and of the environment
+    (``TILE_DUMP_IR_DIR``, ``TILE_PASS_DIFF``, ``TILE_PASS_PROFILE``) count too.
 
     The artifact's notes hold: pass_seconds (by name of the pass), solver_queries, diagnostics, inert_options, pipelines
     (lines for `explain`), reports (what passes found out, by subject; not kept on disk).
     """
     times = PassTimes()
-    dump = ir_dump(function)
-    watching = (times, *((dump,) if dump is not None else ()), *registry.instruments(), *instruments)
-    context = PassContext(target, options, watching, backend)
-    pipeline = registry.pipeline(backend, target, options)
-    module = pipeline.run(IRModule((function,)), context)
+    with asked_for(function, times) as asked:
+        context = PassContext(target, options, (times, *asked, *registry.instruments(), *instruments), backend)
+        pipeline = registry.pipeline(backend, target, options)
+        module = pipeline.run(IRModule((function,)), context)
     sources = postprocess(resolve(backend.codegen)(module, target), target)
     read = {key for pass_ in pipeline.passes for key in pass_.option_keys}
     return Artifact(

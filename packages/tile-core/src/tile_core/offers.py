@@ -73,7 +73,7 @@ def autotune(
         configs: values for parameters that the caller leaves out, a dict a configuration (its key ``pass_configs`` adds
             pass options); or a function of the call's arguments that gives them.
         warmup, rep: milliseconds to warm up and to measure.
-        timeout: seconds for running one configuration (building may take as long, or a minute); one that takes longer is
+        timeout: seconds for running one configuration (building may take as long, or a minute); taking longer is
             a recorded failure.
         supply_type: what generated inputs hold (`TensorSupplyType`).
         ref_prog: computes what the kernel should, from the same inputs.

@@ -122,6 +122,32 @@ def _positive_seconds(text: str) -> float | None:
     return value
 
 
+def _target(text: str) -> Any:
+    if not text.startswith("{"):
+        return text
+    import json
+
+    found = json.loads(text)  # its error is a ValueError
+    if not isinstance(found.get("kind"), str):
+        raise ValueError(text)
+    return found
+
+
+def _diff(text: str) -> str | None:
+    if text.lower() in ("0", "false", "no", "off"):
+        return None
+    if text not in ("terminal", "html", "both"):
+        raise ValueError(text)
+    return text
+
+
+def _milliseconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
 def _share(text: str) -> float:
     value = float(text)
     if not 0 < value <= 1:
@@ -207,9 +233,9 @@ class Settings:
     )
     default_target = Setting(
         "TILE_DEFAULT_TARGET",
-        _word,
+        _target,
         "auto",
-        "a target, such as cpu or cuda -arch=sm_90a",
+        'a target, such as cpu or cuda -arch=sm_90a, or JSON such as {"kind": "cuda", "arch": "sm_90a"}',
         "the target where a compile names none",
     )
     execution_backend = Setting(
@@ -238,6 +264,21 @@ class Settings:
     )
     dump_ir_dir = Setting(
         "TILE_DUMP_IR_DIR", _optional_path, None, "a folder", "write the IR after each pass of every compile there"
+    )
+    pass_diff = Setting(
+        "TILE_PASS_DIFF",
+        _diff,
+        None,
+        "terminal, html or both; 0 for nothing",
+        "show what each pass of every compile changes: on standard error, as a page in TILE_DUMP_IR_DIR (or here)",
+    )
+    pass_profile = Setting("TILE_PASS_PROFILE", _flag, False, _FLAG, "print how long each pass of every compile took")
+    pass_profile_threshold_ms = Setting(
+        "TILE_PASS_PROFILE_THRESHOLD_MS",
+        _milliseconds,
+        0.0,
+        "a number of milliseconds, 0 or more",
+        "leave passes that took less out of that table",
     )
     verbose = Setting("TILE_VERBOSE", _flag, False, _FLAG, "say what is compiled, with what, and what the cache did")
     jit_diagnostics = Setting(
@@ -317,6 +358,11 @@ class Settings:
                 raise AttributeError(
                     f"there is no setting {attribute!r}{_close(attribute, [s.attribute for s in self.all()])}"
                 )
+
+    @property
+    def watches_passes(self) -> bool:
+        """Whether somebody wants to see the passes of a compile, so that they must run, in this process."""
+        return self.dump_ir_dir is not None or self.pass_diff is not None or self.pass_profile
 
     @classmethod
     def all(cls) -> tuple[Setting[Any], ...]:

@@ -272,7 +272,7 @@ def _exactly(pipe: Any, length: int) -> bytes:
 
 def _job(request: Request) -> bytes | None:
     """What a worker is sent; None where something of it has no meaning in another process."""
-    if settings.dump_ir_dir is not None or not registry.current().installed:
+    if settings.watches_passes or not registry.current().installed:
         return None
     try:
         return pickle.dumps(

@@ -15,9 +15,9 @@ from typing import Any
 from .. import api
 from ..errors import OptionError, TileError, declare_codes
 from ..instrument import PassTrace
+from ..instrument.page import page
 from ..ir import IRModule, PrimFunc
 from ..plugin import PLUGIN_API, Command
-from .html import page
 from .kernels import FileKernel, add_arguments, kernels_of
 from .show_memory import add_memory
 from .show_timeline import add_timeline

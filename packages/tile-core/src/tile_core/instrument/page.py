@@ -10,7 +10,7 @@ import html
 from collections.abc import Sequence
 
 from ..errors import TileError
-from ..instrument import PassTrace, Step
+from .trace import PassTrace, Step
 
 __all__ = ["page"]
 
