@@ -74,7 +74,7 @@ def _bind(machine: Machine, param: Buffer | Var, value: Any) -> None:
     if param.dtype.is_packed and isinstance(value, np.ndarray) and value.dtype in (np.uint8, np.int8):
         _bind_packed(machine, param, value)
         return
-    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and numpy_type(param.dtype).kind == "V":
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and param.dtype.is_float and param.dtype.bits <= 8:
         value = value.view(numpy_type(param.dtype))
     if not isinstance(value, np.ndarray) or value.dtype != numpy_type(param.dtype) or param.dtype.is_packed:
         found = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
