@@ -12,13 +12,22 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tile_core.api import lower_for
 from tile_core.codegen import postproc_key
-from tile_core.errors import CacheWarning, OptionError, PluginError, TileError, TileWarning, ToolchainError
+from tile_core.errors import (
+    CacheWarning,
+    OptionError,
+    PluginError,
+    TargetError,
+    TileError,
+    TileWarning,
+    ToolchainError,
+    declare_codes,
+)
 from tile_core.ir import PrimFunc, TileOpStmt, walk
 from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact, Backend, ExecutionBackend, resolve
@@ -35,6 +44,8 @@ from .options import CompileOptions
 from .signature import normalize_out_idx
 
 __all__ = ["Request", "binary_store", "clear_memory", "compile_kernel", "disk_cache"]
+
+declare_codes({"E-TARGET-MACHINE": "a kernel was called on a machine that cannot execute its code"})
 
 _kernels: MemoryCache[Kernel] = MemoryCache()
 _disks: MemoryCache[Layers] = MemoryCache()
@@ -144,7 +155,7 @@ class Request:
     def _from_disk_or_compiled(self, key: str, base: str) -> Kernel:
         disk = disk_cache()
         # who wants to see the passes wants them to run
-        kernel = self._from_disk(disk, key) if settings.dump_ir_dir is None else None
+        kernel = self._from_disk(disk, key) if not settings.watches_passes else None
         if kernel is not None:
             return kernel
         artifact = self.artifact()
@@ -217,9 +228,37 @@ class Request:
 
     def _load(self, artifact: Artifact, key: str, origin: str) -> Kernel:
         times = artifact.notes.setdefault("seconds", {})
+        refusal = self._refusal()
         with phase(self.function.name, "loading", times, self.verbose):
-            entry: Callable[..., Any] = resolve(self.execution.build)(artifact)
-        return Kernel(artifact, entry, self.execution.name, key, origin)
+            entry: Callable[..., Any] = refusal or resolve(self.execution.build)(artifact)
+        return Kernel(artifact, entry, self.execution.name, key, origin, self._again)
+
+    def _refusal(self) -> Callable[..., Any] | None:
+        """What stands for the kernel where this machine cannot execute it: compiling needs no such machine, calling
+        does."""
+        if self.backend.toolchain is None or not self.execution.files:
+            return None
+        ask = getattr(resolve(self.backend.toolchain), "runnable", None)
+        outcome = ask(self.target) if ask is not None else True
+        if outcome:
+            return None
+
+        def refuse(*args: Any) -> Any:
+            raise TargetError(
+                "E-TARGET-MACHINE",
+                f"{self.function.name} cannot run on this machine: {outcome.text}",
+                facts=(f"it is compiled for {self.target}",),
+                help=outcome.help or None,
+            )
+
+        return refuse
+
+    def _again(self, options: Mapping[str, Any]) -> Kernel:
+        """The same kernel with other pass options."""
+        wishes = CompileOptions(
+            target=self.target, execution_backend=self.execution.name, pass_configs=options, verbose=self.verbose
+        )
+        return Request(self.function, wishes, self.build).kernel()
 
     def base_key(self) -> str:
         """The cache key without the compilers: the same in every process that sees the same code."""

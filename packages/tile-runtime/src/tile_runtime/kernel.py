@@ -40,11 +40,19 @@ class Kernel:
         execution_backend: its name.
         key: the artifact's name in the caches.
         origin: ``compiled`` or ``disk``: where it came from, for people.
+        again: compiles the same kernel with further pass options.
     """
 
     def __init__(
-        self, artifact: Artifact, entry: Callable[..., Any], execution_backend: str, key: str, origin: str
+        self,
+        artifact: Artifact,
+        entry: Callable[..., Any],
+        execution_backend: str,
+        key: str,
+        origin: str,
+        again: Callable[[Mapping[str, Any]], Kernel] | None = None,
     ) -> None:
+        self._again = again
         self.artifact = artifact
         self.execution_backend = execution_backend
         self.key = key
@@ -61,8 +69,8 @@ class Kernel:
         Args:
             args: the inputs, in order.
             kwargs: inputs by name; ``skip_tensor_validation=True`` leaves out the checks of shapes, types, strides and
-                devices: what does not fit then reads and writes other memory. ``stream=`` is for execution backends
-                that take it as an argument.
+                devices, in a kernel compiled on first use: what does not fit reads and writes other memory.
+                ``stream=`` is for execution backends that take it as an argument.
 
         Raises:
             ArgumentError: an argument does not fit; the error shows the parameter's line.
@@ -71,7 +79,7 @@ class Kernel:
             return self.entry(*args)
         entry: Callable[..., Any] = self.entry
         if kwargs.pop("skip_tensor_validation", False):
-            entry = getattr(entry, "unchecked", entry)
+            entry = self._unvalidated
         passed = (
             {"stream": kwargs.pop("stream")} if "stream" in kwargs and getattr(entry, "takes_stream", False) else {}
         )
@@ -128,6 +136,11 @@ class Kernel:
     def torch_function(self) -> Callable[..., Any]:
         """What a call goes to: inputs in order, outputs out."""
         return self.entry
+
+    @cached_property
+    def _unvalidated(self) -> Callable[..., Any]:
+        """The entry without checks of tensors: a kernel of its own, compiled when first asked for."""
+        return self.entry if self._again is None else self._again({"tl.disable_tensor_validation": True}).entry
 
     @cached_property
     def resource_usage(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from tile_core.errors import TargetError, declare_codes
 from tile_core.plugin.api import Ok
 from tile_core.target import Target
 
-__all__ = ["detect", "resolve_target"]
+__all__ = ["detect", "processor_words", "resolve_target"]
 
 declare_codes({"E-TARGET-CPU": "a processor name or feature that the CPU backend does not know"})
 
@@ -113,7 +113,7 @@ def _number(target: Target, key: str, default: int) -> int:
 @cache
 def _native() -> _Features:
     """What this machine's processor can do."""
-    words = _cpuinfo_flags() or _compiler_macros()
+    words = processor_words()
     telling = tuple(w for w in _TELLING if w in words)
     if "avx512f" in words:
         return _Features(512, True, telling)
@@ -121,6 +121,16 @@ def _native() -> _Features:
         return _Features(256, "fma" in words, telling)
     arm = platform.machine().lower() in ("arm64", "aarch64")
     return _Features(128, arm or "fma" in words, telling or (platform.machine().lower() or "unknown",))
+
+
+def processor_words() -> frozenset[str]:
+    """What this machine's processor can do, in the words of /proc/cpuinfo; empty where the system does not tell."""
+    return _words()
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(_cpuinfo_flags() or _compiler_macros())
 
 
 def _cpuinfo_flags() -> set[str]:

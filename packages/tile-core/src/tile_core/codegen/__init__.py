@@ -1,8 +1,9 @@
 """Printers: IR to source text."""
 
 from .c_like import CPrinter
-from .cpp_like import CppPrinter, element_count, is_one, is_zero
+from .cpp_like import CppPrinter, element_count, formatted, is_one, is_zero
 from .host_c import HostCPrinter, abi_prelude, print_host
+from .host_call import HostCall
 from .host_python import HostPythonPrinter, print_host_python
 from .postprocess import (
     postproc_key,
@@ -17,9 +18,11 @@ __all__ = [
     "CPrinter",
     "CppPrinter",
     "HostCPrinter",
+    "HostCall",
     "HostPythonPrinter",
     "abi_prelude",
     "element_count",
+    "formatted",
     "is_one",
     "is_zero",
     "postproc_key",

@@ -119,7 +119,7 @@ class HostCPrinter(CPrinter):
             report = f"tile_bad_dtype({head}, {self.expr(expected)}, {self.expr(got)})"
         elif name == "device":
             report = f"tile_bad_device({head}, {self.expr(expected)}, {self.expr(got)}->device)"
-        elif name == "condition":
+        elif name == "condition" and not isinstance(got, StringImm):
             report = f"tile_bad_condition({head}, {self.expr(expected)}, {self.expr(got)})"
         elif isinstance(expected, StringImm) and isinstance(got, StringImm):
             report = f'tile_raise("tile.ArgumentError", {head}, {label}, {self.expr(expected)}, {self.expr(got)})'
@@ -143,7 +143,8 @@ class HostCPrinter(CPrinter):
 
     def _allocate(self, var: Var, like: Expr, word: Expr, shape: Sequence[Expr], held: str) -> None:
         code = self._int(word)
-        device = self.device if isinstance(like, IntImm) else f"{self.expr(like)}->device"
+        tensor = None if isinstance(like, IntImm) else self.expr(like)
+        device = self.device if tensor is None else f"({tensor} ? {tensor}->device : {self.device})"
         extents = self.fresh(f"{var.name}_shape")
         self.line(f"int64_t {extents}[{max(1, len(shape))}] = {{{', '.join(self.expr(s) for s in shape) or '0'}}};")
         dtype = f"(DLDataType){{{code & 255}, {code >> 8 & 255}, {code >> 16}}}"
@@ -157,6 +158,9 @@ class HostCPrinter(CPrinter):
     def _fail(self) -> str:
         release = " ".join(f"TVMFFIObjectDecRef({o});" for o in self.held)
         return f"{{ {release} return -1; }}" if release else "return -1;"
+
+    def call_host_has_args(self, node: Call) -> str:
+        return "(args != NULL)"
 
     def call_host_num_args(self, node: Call) -> str:
         return "num_args"

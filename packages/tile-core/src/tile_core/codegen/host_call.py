@@ -16,7 +16,7 @@ from ..errors import ArgumentError
 from ..ir import PrimFunc
 from ..ir.host import carrier_words, dtype_word
 from ..ir.signature import Signature
-from .host_errors import argument_error, refused_argument
+from .host_errors import argument_error, lazy_argument, refused_argument
 
 __all__ = ["HostCall", "Launch"]
 
@@ -42,7 +42,6 @@ class HostCall:
         scope: dict[str, Any] = {}
         exec(compile(text, f"<host of {function.name}>", "exec"), scope)
         self._entry = scope["entry"]
-        self._unchecked = scope.get("entry_unchecked", self._entry)
 
     def __call__(self, *args: Any) -> Any:
         """Checks the arguments and launches; gives one tensor, a list of several, or None.
@@ -50,27 +49,23 @@ class HostCall:
         Raises:
             ArgumentError: an argument does not fit.
         """
-        return self._run(self._entry, args)
-
-    def unchecked(self, *args: Any) -> Any:
-        """A call whose tensors are taken as they are: only the kinds of the arguments are checked."""
-        return self._run(self._unchecked, args)
-
-    def current_device(self) -> int:
-        """The number of the device that torch would use now."""
-        import torch
-
-        return torch.cuda.current_device() if self.device == "cuda" and torch.cuda.is_available() else 0
-
-    def _run(self, entry: Callable[..., list[Any]], args: tuple[Any, ...]) -> Any:
+        problem = lazy_argument(self.signature, args)
+        if problem is not None:
+            raise problem
         try:
-            outputs = entry(_Call(self, args), args)
+            outputs = self._entry(_Call(self, args), args)
         except (ArgumentError, RuntimeError) as error:  # a sparse tensor has no strides to ask for
             problem = refused_argument(error, args, self.signature)
             if problem is None:
                 raise
             raise problem from None
         return None if not outputs else outputs[0] if len(outputs) == 1 else outputs
+
+    def current_device(self) -> int:
+        """The number of the device that torch would use now."""
+        import torch
+
+        return torch.cuda.current_device() if self.device == "cuda" and torch.cuda.is_available() else 0
 
 
 class _Call:

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ArgumentError, declare_codes
 from ..ir.signature import KernelParam, Signature
 
-__all__ = ["argument_error", "call_error", "refused_argument"]
+__all__ = ["argument_error", "call_error", "lazily_negatable", "lazy_argument", "refused_argument"]
 
 declare_codes(
     {
@@ -23,6 +23,7 @@ declare_codes(
         "E-ARG-SHAPE": "a tensor has the wrong shape",
         "E-ARG-STRIDE": "a tensor has strides that the kernel does not take",
         "E-ARG-DEVICE": "a tensor is on the wrong device",
+        "E-ARG-LAZY": "a tensor whose elements in memory are not its values yet",
         "E-ARG-STORAGE": "a tensor has no memory (fake, meta or functional)",
         "E-ARG-CONDITION": "the arguments break a condition that the kernel states",
     }
@@ -35,7 +36,7 @@ def argument_error(signature: Signature, argument: str, field: str, expected: st
     param = signature.find(argument)
     word, _, axis = field.partition("[")
     if word == "type":
-        word = "none" if got == "None" else word
+        word = "none" if got == "None" and (param is None or param.is_tensor) else word
         expected = {"int": "an int", "float": "a float", "bool": "a bool"}.get(expected, expected)
     code, sentence, help = _FIELDS.get(word, _FIELDS["condition"])
     names = {"argument": argument, "field": field, "expected": expected, "got": got, "kernel": signature.name}
@@ -90,6 +91,31 @@ def refused_argument(error: Exception, args: tuple[Any, ...], signature: Signatu
     return None
 
 
+def lazily_negatable(signature: Signature) -> tuple[int, ...]:
+    """Places of the inputs for which a tensor with torch's negative bit would pass the checks.
+
+    Such a tensor is the imaginary part of a conjugate, so its elements lie two apart: it passes where strides are free
+    or all extents may be 1.
+    """
+    return tuple(
+        place
+        for place, param in enumerate(signature.inputs)
+        if param.shape is not None
+        and param.dtype in ("float16", "float32", "float64")
+        and (param.strides or not any(isinstance(extent, int) and extent > 1 for extent in param.shape))
+    )
+
+
+def lazy_argument(signature: Signature, args: tuple[Any, ...]) -> ArgumentError | None:
+    """The error for a tensor whose elements are to be negated before use; None where there is none."""
+    import torch
+
+    for param, value in zip(signature.inputs, args):
+        if isinstance(value, torch.Tensor) and value.is_neg():
+            return argument_error(signature, param.name, "lazy", "its elements in memory", "their negatives")
+    return None
+
+
 _FIELDS: dict[str, tuple[str, str, str | None]] = {
     "argument count": ("E-ARG-COUNT", "takes {arguments}, got {got}", None),
     "none": ("E-ARG-NONE", "{argument} is None, and the kernel uses it", "pass a tensor for {argument}"),
@@ -116,6 +142,12 @@ _FIELDS: dict[str, tuple[str, str, str | None]] = {
         "{argument} has no memory",
         "pass a real tensor; under torch.compile or fake tensors, call the kernel through a registered torch operator",
     ),
+    "lazy": (
+        "E-ARG-LAZY",
+        "{argument} has the negative bit: torch would negate its elements when it reads them",
+        "pass {argument}.resolve_neg()",
+    ),
+    "arguments": ("E-ARG-COUNT", "the arguments are {got}", "pass an array of TVMFFIAny"),
     "condition": (
         "E-ARG-CONDITION",
         "the arguments break the condition {expected}",

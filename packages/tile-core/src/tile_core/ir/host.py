@@ -6,6 +6,7 @@ without a host compiler). Argument `i` counts the caller's arguments; outputs th
 them.
 
     num_args()                        how many arguments came
+    has_args()                        whether there is an array of arguments (a C caller may pass NULL)
     arg_is(i, kind)                   whether argument i is of a kind: tensor, none, int, float, bool, handle
     arg_tensor(i)                     argument i as a tensor handle
     arg_scalar(i)                     argument i converted to the call's type
@@ -61,6 +62,7 @@ DTYPE_CODES = {
 HOST_OPS = tuple(
     register_intrinsic(Intrinsic(f"host.{name}", arity, "given", pure, effect, doc))
     for name, arity, pure, effect, doc in (
+        ("has_args", 0, True, "none", "whether there is an array of arguments"),
         ("num_args", 0, True, "none", "number of arguments"),
         ("arg_is", 2, True, "none", "whether an argument is of a kind"),
         ("arg_tensor", 1, True, "none", "an argument as a tensor"),
@@ -99,7 +101,8 @@ def carrier_words(dtype: DType) -> dict[str, int]:
     """The tensors that carry elements of a type, name → DLPack type as one word; the first is what outputs are.
 
     A type of eight bits or fewer that is no plain integer may come as the bytes that hold it, in uint8. Four-bit types
-    come two a byte, in int8, uint8 or (float4_e2m1fn) in pairs of their own.
+    come two a byte, in int8, uint8 or (float4_e2m1fn) in pairs of their own. Vectors lie side by side in the last
+    dimension.
     """
     scalar = dtype.scalar
     if scalar.name == "float4_e2m1fn":
@@ -108,11 +111,11 @@ def carrier_words(dtype: DType) -> dict[str, int]:
         carrier = _OUTPUT_CARRIERS[scalar.name]
         names = {carrier: dtype_word(DType(carrier))}
     else:
-        names = {str(dtype): dtype_word(dtype)}
+        names = {scalar.name: dtype_word(scalar)}
     if (scalar.is_float and scalar.bits <= 8) or scalar.bits == 4:
         names.setdefault("uint8", dtype_word(DType("uint8")))
     if scalar.is_float and scalar.bits in (6, 8):
-        names.setdefault(str(dtype), dtype_word(dtype))
+        names.setdefault(scalar.name, dtype_word(scalar))
     if scalar.bits == 4:
         names.setdefault("int8", dtype_word(DType("int8")))
     return names

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from tile_core.errors import InternalError, ToolchainError, declare_codes
 from tile_core.ffi import include_directories
-from tile_core.plugin.api import Artifact
+from tile_core.plugin.api import Artifact, Ok, Reason
 from tile_core.settings import settings
 from tile_core.target import Target
+
+from ..machine import runnable
 
 __all__ = ["TOOLCHAIN", "CompilerToolchain", "find_compiler"]
 
@@ -83,6 +85,10 @@ class CompilerToolchain:
         """What must change a cached kernel's key: the compiler, its version and the flags."""
         command = find_compiler()
         return " ".join([_version(command), *self.flags(target, command)])
+
+    def runnable(self, target: Target) -> Ok | Reason:
+        """Whether this machine's processor executes code for the target."""
+        return runnable(target)
 
     def flags(self, target: Target, command: tuple[str, ...]) -> list[str]:
         """Compiler flags for a target, without input, output and include folders."""
