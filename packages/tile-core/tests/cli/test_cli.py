@@ -331,6 +331,20 @@ def test_info_as_json(capsys):
     assert [t["target"] for t in facts["targets"] if t["auto"]] == ["toy"]
 
 
+def test_info_says_what_is_missing_what_it_costs_and_how_to_get_it(capsys, monkeypatch):
+    monkeypatch.setattr(
+        "tile_core.cli.missing.importlib.util.find_spec", lambda name: None if name == "tile_runtime" else name
+    )
+    assert main(["info", "--json"]) == 0
+    missing = {row["piece"]: (row["costs"], row["get"]) for row in json.loads(capsys.readouterr().out)["missing"]}
+    assert missing["tile-runtime"][0].startswith("no jit, no compile") and missing["tile-runtime"][1] == (
+        "pip install tile-runtime"
+    )
+    assert missing["a device for far"][0] == "kernels for far are compiled, but not run here (no toy found)"
+    assert missing["sad of toy-tile"][0].startswith("backend sad is broken: importing it raised ImportError")
+    assert all(costs and get for costs, get in missing.values())
+
+
 def test_the_program_runs_as_a_program():
     run = subprocess.run([sys.executable, "-m", "tile_core.cli.main", "--version"], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "") and re.fullmatch(r"tile \d+\.\d+\.\d+\n", run.stdout)

@@ -14,6 +14,7 @@ from ..errors import TileError
 from ..plugin import PLUGIN_API, Backend, Command, Reason, registry, resolve
 from ..settings import Settings, settings
 from ..target import Target
+from .missing import missing_pieces
 
 __all__ = ["COMMAND", "run"]
 
@@ -55,6 +56,7 @@ def collect() -> dict[str, Any]:
         ],
         "targets": _targets(),
         "execution_backends": _execution_backends(),
+        "missing": missing_pieces(),
         "settings": _settings(),
         "unknown_settings": Settings.unknown_variables(),
     }
@@ -83,6 +85,12 @@ def render(facts: dict[str, Any]) -> str:
         *_table(
             ("name", "targets", "available"),
             [(row["name"], ", ".join(row["targets"]), row["available"]) for row in facts["execution_backends"]],
+        ),
+        "",
+        "missing here",
+        *_table(
+            ("piece", "costs", "how to get it"),
+            [(row["piece"], row["costs"], row["get"]) for row in facts["missing"]],
         ),
         "",
         "settings",
