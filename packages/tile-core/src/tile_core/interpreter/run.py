@@ -126,6 +126,9 @@ def _flat(value: np.ndarray, dtype: DType) -> np.ndarray:
             help="pass a copy",
         )
     span = 1 + sum((extent - 1) * stride for extent, stride in zip(value.shape, value.strides)) // value.itemsize
+    if value.itemsize == 1:
+        # numpy knows no typestring for the 8-bit floats: their bytes are strided.
+        return np.lib.stride_tricks.as_strided(value.view(np.uint8), (span,), (1,)).view(value.dtype)
     return np.lib.stride_tricks.as_strided(value, (span,), (value.itemsize,))
 
 

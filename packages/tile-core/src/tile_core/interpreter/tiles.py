@@ -148,6 +148,9 @@ class _Box:
             steps = [np.arange(n) * s for n, s in zip(shape, self.strides)]
             return start + sum(np.ix_(*steps), start=np.zeros((1,) * len(shape), dtype=np.int64))
         strides = [s * data.itemsize for s in self.strides]
+        if data.dtype.itemsize == 1:
+            # numpy knows no typestring for the 8-bit floats: their bytes are sliced.
+            return np.lib.stride_tricks.as_strided(data[start:].view(np.uint8), shape, strides).view(data.dtype)
         return np.lib.stride_tricks.as_strided(data[start:], shape, strides)
 
 
