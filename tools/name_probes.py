@@ -157,6 +157,65 @@ b = T.float32x2(A[2], A[3])
 B[T.Ramp(0, 1, 2)] = T.NAME(ARGUMENTS)
 """
 _LANE = "t = T.get_thread_binding()\nJ[t] = VALUE"
+_BUILDERS = """
+x = T.bind(I[0] * 2, "doubled")
+with T.If(x > 10):
+    with T.Then():
+        J[0] = x
+    with T.Else(), T.attr(J, "a.note", 3):
+        T.evaluate(x)
+        J[0] = -x
+"""
+_REDUCER = """
+total = T.alloc_reducer((32,), "float32", op="sum")
+out = T.alloc_fragment((32,), "float32")
+T.reducer_init(total)
+for i, j in T.Parallel(32, 32):
+    T.reducer_update(total[i], M[i, j])
+T.finalize_reducer(total, out)
+T.copy(out, B[0:32])
+"""
+_ALLREDUCE = """
+t = T.get_thread_binding()
+own = T.alloc_local((1,), "float32")
+total = T.alloc_local((1,), "float32")
+own[0] = A[t]
+with T.attr(
+    T.comm_reducer(lambda x, y: x + y, [T.float32(0)]),
+    "reduce_scope",
+    T.reinterpret(T.uint64(0), dtype="handle"),
+):
+    T.tvm_thread_allreduce(T.uint32(1), own[0], True, total[0], t, dtype="handle")
+B[t] = total[0]
+"""
+_ASYNC = """
+t = T.get_thread_binding()
+tile = T.alloc_shared((64,), "float32")
+more = T.alloc_shared((128,), "float32")
+T.async_copy(A, tile)
+T.ptx_cp_async(T.access_ptr(more[t * 4], "w", 4), T.access_ptr(M[t, 0], "r", 4), 4)
+T.ptx_commit_group()
+T.ptx_wait_group(0)
+T.sync_threads()
+T.copy(tile, B)
+N[t, 0] = more[t]
+"""
+_IM2COL = """
+@T.prim_func
+def probe(X: T.Tensor((1, 8, 8, 16), "float16"), Y: T.Tensor((32, 16), "float16")):
+    with T.Kernel(1, threads=32) as bx:
+        tile = T.alloc_shared((32, 16), "float16")
+        T.NAME(X, tile, bx, 0, 3, 1, 1, 1)
+        T.copy(tile, Y)
+"""
+_SOURCE_KERNEL = """
+SOURCE = 'extern "C" __global__ void twice(float* a, float* b) { b[threadIdx.x] = 2 * a[threadIdx.x]; }'
+
+@T.prim_func
+def probe(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+    with T.CUDASourceCodeKernel(1, threads=64, source_code_or_path=SOURCE, entry_name="twice"):
+        pass
+"""
 _UNARY = (
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf"
     " sigmoid floor ceil trunc round nearbyint abs fabs"
@@ -362,6 +421,47 @@ def probe(B: T.Tensor((64,), "float32")):
     **_each("call_extern import_source", _EXTERN, ("cpu", "cuda")),
     "access_ptr": Probe(_POINTER.replace("POINTER", 'T.access_ptr(A[4], "r")'), ("cpu", "cuda")),
     "address_of": Probe(_POINTER.replace("POINTER", "T.address_of(A[4])"), ("cpu", "cuda")),
+    # Statements as calls
+    "thread_binding": Probe('t = T.thread_binding(0, 32, thread="threadIdx.x")\nJ[t] = I[t]'),
+    "launch_thread": Probe('with T.launch_thread("threadIdx.x", 32) as t:\n    J[t] = I[t]'),
+    **_each("If Then Else bind evaluate attr", _BUILDERS),
+    "alloc_buffer": Probe('tile = T.alloc_buffer((64,), "float32", scope="shared")\nT.copy(A, tile)\nT.copy(tile, B)'),
+    "decl_buffer": Probe(
+        """
+tile = T.alloc_buffer((64,), "float32", scope="shared")
+same = T.decl_buffer((8, 8), "float32", data=tile)
+T.copy(A, tile)
+T.copy(same[0, 0:8], B[0:8])
+"""
+    ),
+    **_each("alloc_reducer reducer_init reducer_update finalize_reducer", _REDUCER),
+    **_each("comm_reducer tvm_thread_allreduce", _ALLREDUCE),
+    **_each("async_copy ptx_commit_group ptx_wait_group ptx_cp_async", _ASYNC),
+    **_each("im2col c2d_im2col", _IM2COL),
+    "transpose": Probe(
+        """
+tile = T.alloc_shared((32, 32), "float32")
+turned = T.alloc_shared((32, 32), "float32")
+T.copy(M, tile)
+T.transpose(tile, turned)
+T.copy(turned, N)
+"""
+    ),
+    **_each("rng_init rng_rand", "T.rng_init(7, seq=T.get_thread_binding())\nJ[0] = T.cast(T.rng_rand(), T.int32)"),
+    "rng_rand_float": Probe("T.rng_init(7)\nB[0] = T.rng_rand_float()"),
+    "annotate_l2_hit_ratio": Probe("T.annotate_l2_hit_ratio({A: 0.5})\nT.copy(A, B)"),
+    "annotate_min_blocks_per_sm": Probe("T.annotate_min_blocks_per_sm(2)\nT.copy(A, B)"),
+    "annotate_restrict_buffers": Probe("T.annotate_restrict_buffers(B)\nT.copy(A, B)"),
+    "ws": Probe(
+        """
+@T.prim_func
+def probe(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=256) as bx:
+        with T.ws(1):
+            T.copy(A, B)
+"""
+    ),
+    "CUDASourceCodeKernel": Probe(_SOURCE_KERNEL, ("cuda",)),
     # Annotations
     "use_swizzle": Probe("T.use_swizzle(4)\nT.copy(A, B)"),
     "annotate_layout": Probe(

@@ -73,7 +73,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _WARP_ROLES,
         "use T.Pipelined",
-        "ws ws_op annotate_ws_schedule annotate_ws_pipeline_depth WarpSpecialize WarpSpecializeFrame WSID WSInstr"
+        "ws_op annotate_ws_schedule annotate_ws_pipeline_depth WarpSpecialize WarpSpecializeFrame WSID WSInstr"
         " WSOpRef WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind",
     ),
     # Blackwell.
