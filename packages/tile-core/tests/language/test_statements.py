@@ -2,6 +2,10 @@
 
 import pytest
 
+from tile_core.ir import Attr, walk
+from tile_core.ir.parser import parse
+from tile_core.ir.structural import structural_equal
+
 
 @pytest.mark.parametrize(
     ("statements", "code", "part"),
@@ -47,3 +51,44 @@ def test_branches_keep_their_bodies(body):
         "with T.If(n > 0):\n    with T.Then():\n        B[0, 0] = 1.0\n    with T.Else():\n        B[0, 0] = 2.0"
     )
     assert text == "if n > 0:\n    B[0, 0] = 1.0\nelse:\n    B[0, 0] = 2.0"
+
+
+@pytest.mark.parametrize(
+    ("groups", "part"),
+    [
+        ("", "nothing"),
+        ("2", "warp groups: 2"),
+        ("0, 2", "0, 2"),
+        ("-1", "-1"),
+        ("n", "does not take"),
+        ("True", "True"),
+    ],
+)
+def test_warp_groups_that_a_block_does_not_have(body, message, groups, part):
+    text = message(body, f"with T.ws({groups}):\n    B[0, 0] = 1.0", "threads=256")
+    assert "error[E-WARP-GROUP]" in text
+    assert part in text
+
+
+def test_warp_groups_need_threads_and_do_not_nest(body, message):
+    assert "left to the target" in message(body, "with T.ws(0):\n    B[0, 0] = 1.0", "")
+    nested = "with T.ws(0):\n    with T.ws(1):\n        B[0, 0] = 1.0"
+    assert "T.ws inside T.ws" in message(body, nested, "threads=256")
+
+
+def test_warp_groups_are_kept_by_the_text(trace):
+    function = trace("""
+@T.prim_func
+def main(B: T.Tensor((4,), "float32")):
+    with T.Kernel(1, threads=384):
+        with T.ws(2, 1):
+            B[0] = 1.0
+""")
+    (part,) = [n for n in walk(function.body) if isinstance(n, Attr)]
+    assert (part.key, part.subject) == ("executors", (128, 256))
+    assert structural_equal(parse(function.script()), function)
+
+
+def test_names_assigned_under_a_with_statement_in_a_loop(body):
+    text = body("for i in range(0, 2):\n    with T.ws(0):\n        x = A[i, 0]\n        B[i, 0] = x", "threads=256")
+    assert "x: T.float32 = A[i, 0]" in text

@@ -301,17 +301,18 @@ class _Function(ast.NodeTransformer):
         own = set(assigned([ast.Expr(node.target)])) if isinstance(node, ast.For) else set()
         names = self.track([*own, *(n for n in assigned(stmts) if n not in own)])
         saved = self.fresh("saved")
+        # Looked at before the statements are rewritten, some of them in place.
+        reads = exposed(stmts, own) | (exposed([ast.Expr(node.test)]) if isinstance(node, ast.While) else set())
+        sites = binding_sites(stmts)
         new: list[ast.stmt] = []
         if names:
             new.append(make.assign(saved, make.tuple_of([make.name(n) for n in names])))
         self.loops.append(loop)
         new.append(build(self.block(stmts) or [ast.Pass()]))
         self.loops.pop()
-        reads = exposed(stmts, own) | (exposed([ast.Expr(node.test)]) if isinstance(node, ast.While) else set())
         carried = [n for n in names if n in reads and n not in own]
         after: list[ast.stmt] = []
         if carried:
-            sites = binding_sites(stmts)
             after.append(
                 make.statement(
                     make.call(

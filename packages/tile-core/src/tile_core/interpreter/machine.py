@@ -357,9 +357,25 @@ class Machine(Evaluator):
                 raise ExecutionFault(
                     "E-RUN-ASSERT", f"what the kernel assumes does not hold: {stmt.value!r}", span=stmt.span
                 )
+        if stmt.key == "executors":
+            return self._as_part(stmt, *stmt.subject[:2])
         if stmt.key == "address" and stmt.value is not None:
             return self._at_address(stmt, stmt.subject, stmt.value)
         return self.run(stmt.body)
+
+    def _as_part(self, stmt: Attr, first: int, count: int) -> str | None:
+        """Statements that some of the block's threads execute: tile ops are theirs, as they are the block's outside."""
+        if self.threads is None:
+            return self.run(stmt.body)
+        inside = (self.threads >= first) & (self.threads < first + count)
+        outer = self.mask
+        self.mask = np.broadcast_to(inside, self.batch_shape) & (True if outer is None else outer)
+        try:
+            self.run(stmt.body)
+        finally:
+            self.mask = outer
+        self.mask = self._remaining(outer)
+        return IDLE if self.mask is not None and not self.mask.any() else None
 
     def _at_address(self, stmt: Attr, buffer: Buffer, address: Any) -> str | None:
         """A buffer over memory that the kernel only has the address of, for the statements that use it."""

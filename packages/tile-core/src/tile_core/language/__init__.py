@@ -40,6 +40,10 @@ from .atomic import (
     atomic_xor,
 )
 from .copy import copy
+from .debug import (
+    device_assert,
+    print,
+)
 from .extern import access_ptr, address_of, call_extern, import_source
 from .fill import clear, fill
 from .gemm import GemmWarpPolicy, gemm
@@ -71,6 +75,7 @@ from .kernel import (
     get_thread_bindings,
     get_thread_extent,
     get_thread_extents,
+    ws,
 )
 from .loop import (
     Parallel,
@@ -398,6 +403,7 @@ __all__ = [
     "cummax",
     "cumsum",
     "decl_buffer",
+    "device_assert",
     "double",
     "dtype",
     "dyn",
@@ -497,6 +503,7 @@ __all__ = [
     "popcount",
     "pow",
     "prim_func",
+    "print",
     "ptr",
     "ptx_commit_group",
     "ptx_cp_async",
@@ -569,6 +576,7 @@ __all__ = [
     "warp_reduce_max",
     "warp_reduce_min",
     "warp_reduce_sum",
+    "ws",
 ]
 
 # The modules that hold the names are none themselves: T.allocate and T.names are not in the language.

@@ -104,6 +104,7 @@ from .math import cosh as cosh
 from .reduce import cummax as cummax
 from .reduce import cumsum as cumsum
 from .statements import decl_buffer as decl_buffer
+from .debug import device_assert as device_assert
 from .types import double as double
 from .types import dtype as dtype
 from .tensor import dyn as dyn
@@ -201,6 +202,7 @@ from .loop import parallel as parallel
 from .integers import popcount as popcount
 from .math import pow as pow
 from ..frontend import prim_func as prim_func
+from .debug import print as print
 from .tensor import ptr as ptr
 from .async_copy import ptx_commit_group as ptx_commit_group
 from .async_copy import ptx_cp_async as ptx_cp_async
@@ -273,6 +275,7 @@ from .warp import warp_reduce_bitor as warp_reduce_bitor
 from .warp import warp_reduce_max as warp_reduce_max
 from .warp import warp_reduce_min as warp_reduce_min
 from .warp import warp_reduce_sum as warp_reduce_sum
+from .kernel import ws as ws
 
 bool: DType
 float: DType
@@ -533,6 +536,7 @@ __all__ = [
     "cummax",
     "cumsum",
     "decl_buffer",
+    "device_assert",
     "double",
     "dtype",
     "dyn",
@@ -632,6 +636,7 @@ __all__ = [
     "popcount",
     "pow",
     "prim_func",
+    "print",
     "ptr",
     "ptx_commit_group",
     "ptx_cp_async",
@@ -704,4 +709,5 @@ __all__ = [
     "warp_reduce_max",
     "warp_reduce_min",
     "warp_reduce_sum",
+    "ws",
 ]

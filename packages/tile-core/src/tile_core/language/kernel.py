@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import Builder, Frame, ScalarRef, known, require_builder
 from ..frontend.placeholder import refuse_placeholder
-from ..ir import Expr, IntImm, KernelLaunch, Var, as_expr
+from ..ir import Attr, Expr, IntImm, KernelLaunch, Var, as_expr
 from ..source import Span
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "get_thread_bindings",
     "get_thread_extent",
     "get_thread_extents",
+    "ws",
 ]
 
 declare_codes(
@@ -29,12 +30,14 @@ declare_codes(
         "E-KERNEL-GRID": "a grid extent that is no usable integer, or too many of them",
         "E-KERNEL-THREADS": "a number of threads that no block has, or a thread index that the kernel lacks",
         "E-KERNEL-NESTED": "a kernel inside a kernel",
+        "E-WARP-GROUP": "warp groups that a block does not have",
         "E-SOURCE-KERNEL": "a kernel in CUDA text that cannot be launched so",
         "E-KERNEL-CLUSTER": "cluster dimensions that no grid can have",
     }
 )
 
 _MAX_THREADS = 1024
+_GROUP = 128  # threads of a warp group
 _AXES = "xyz"
 
 
@@ -132,12 +135,59 @@ class Kernel:
         )
 
 
+class ws:
+    """Gives the statements in ``with T.ws(0):`` to some of a block's warp groups: 128 threads each, counted along the
+    threads of the block. Tile ops inside are done by these threads alone; others go on behind it. The kernel says
+    ``threads=``, a multiple of 128.
+
+    Args:
+        warp_group_idx: numbers of warp groups that follow each other, from 0.
+
+    Raises:
+        CompileError: groups that the block does not have, or not in a row (E-WARP-GROUP).
+    """
+
+    def __init__(self, *warp_group_idx: Any) -> None:
+        builder = require_builder("T.ws")
+        kernel = builder.require_kernel("T.ws")
+        total = 1
+        for extent in kernel.threads:
+            total *= extent
+        groups = [known(g) for g in warp_group_idx]
+        whole = all(isinstance(g, int) and not isinstance(g, bool) for g in groups)
+        rows = sorted(groups) if whole else []
+        row = bool(rows) and rows == list(range(rows[0], rows[0] + len(rows)))
+        if not kernel.threads or not row or rows[0] < 0 or (rows[-1] + 1) * _GROUP > total:
+            raise CompileError(
+                "E-WARP-GROUP",
+                f"T.ws does not take {', '.join(map(repr, warp_group_idx)) or 'nothing'}",
+                facts=[
+                    f"threads: {', '.join(map(str, kernel.threads)) or 'left to the target'}",
+                    f"warp groups: {total // _GROUP if kernel.threads else 'not known'}",
+                ],
+                help=f"give the kernel threads={_GROUP * 2}, say, and name groups that follow each other: T.ws(0)",
+            )
+        if builder.enclosing("executors") is not None:
+            raise CompileError("E-WARP-GROUP", "T.ws inside T.ws", span=builder.span, help="end the first one before")
+        self.part = (rows[0] * _GROUP, len(rows) * _GROUP)
+
+    def __enter__(self) -> None:
+        builder = require_builder("T.ws")
+        builder.push(Frame("executors", builder.span, "the T.ws"))
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        builder = require_builder("T.ws")
+        frame = builder.pop()
+        if kind is None:
+            builder.emit_built(Attr("executors", self.part, None, frame.body(), span=frame.span))
+
+
 class CUDASourceCodeKernel(Kernel):
     """Launches a kernel that is written in CUDA: ``with T.CUDASourceCodeKernel(grid, threads=128,
     source_code_or_path=text): pass``. It runs on CUDA targets only.
 
-    The kernel is given the parameters of the function in order, tensors as pointers, then its shape variables; scalars of
-    types that C does not have (float16 and narrower) as float.
+    The kernel is given the parameters of the function in order, tensors as pointers, then its shape variables; scalars
+    of types that C does not have (float16 and narrower) as float.
 
     Args:
         blocks, threads, prelude, cluster_dims: as for `Kernel`; a grid extent for each index.

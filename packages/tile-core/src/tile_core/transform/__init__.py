@@ -13,6 +13,7 @@ from .lower_thread_code import LowerThreadCode
 from .lower_tile_op import LowerTileOp
 from .make_packed_api import MakePackedAPI
 from .manager import Pipeline
+from .narrow_executors import NarrowExecutors
 from .options import Option, Options, declare_option, declared_options
 from .pipeline_planning import PipelinePlanning
 from .plan_reducers import PlanReducers
@@ -31,6 +32,7 @@ from .verify_parallel_loop import VerifyParallelLoop
 from .verify_regions import VerifyRegions
 
 __all__ = [
+    "NarrowExecutors",
     "ApplyLayouts",
     "BindTarget",
     "FlattenBuffer",

@@ -26,6 +26,7 @@ from ..arith import Prover
 from ..errors import CompileError, declare_codes
 from ..ir import (
     AccessPtr,
+    Attr,
     Block,
     Buffer,
     BufferLoad,
@@ -41,7 +42,7 @@ from ..ir import (
 from ..layout import Fragment, Layout, row_major
 from ..tileop import Candidate, Constraint, Facts
 from .base import Pass, PassContext, Rewriter, register_pass
-from .select_instructions import block_threads, rank_candidates
+from .select_instructions import block_threads, narrowed, rank_candidates
 
 __all__ = ["LayoutInference", "Placement"]
 
@@ -114,6 +115,7 @@ class _Use:
     stmt: Any
     ranked: list[tuple[Candidate, float]]
     position: int = 0
+    narrowing: Any = None
     given_up: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -181,6 +183,8 @@ class _Problem(Visitor):
         self.context = context
         self.placement = placement
         self.in_parallel = False
+        # The statement round this point that says which threads execute, or None.
+        self.narrowing: Attr | None = None
         # A variable is bound once in a function, so all ranges may hold at the same time.
         self.facts = Facts(context.target, prover, context.options)
         self.uses: list[_Use] = []
@@ -195,9 +199,18 @@ class _Problem(Visitor):
 
     def visit_KernelLaunch(self, node: KernelLaunch) -> None:
         self.facts.threads = block_threads(node)
+        self.facts.launch = node
         for var, extent in (*zip(node.grid_vars, node.grid), *zip(node.thread_vars, node.threads)):
             self.facts.prover.bind(var, 0, extent)
         self.visit_children(node)
+
+    def visit_Attr(self, node: Attr) -> None:
+        outer = self.narrowing
+        if node.key == "executors":
+            self.narrowing = node
+        with narrowed(self.facts, node):
+            self.visit_children(node)
+        self.narrowing = outer
 
     def visit_For(self, node: For) -> None:
         if node.step is None:
@@ -205,7 +218,7 @@ class _Problem(Visitor):
         if self.placement is None or node.kind != "parallel" or self.in_parallel:
             self.visit_children(node)
             return
-        use = _LoopUse(node, [], placement=self.placement)
+        use = _LoopUse(node, [], narrowing=self.narrowing, placement=self.placement)
         self.uses.append(use)
         for buffer in use.buffers():
             self.users.setdefault(buffer, []).append(use)
@@ -230,7 +243,7 @@ class _Problem(Visitor):
     def visit_TileOpStmt(self, node: TileOpStmt) -> None:
         ranked = list(rank_candidates(node.op, self.facts, self.context).legal)
         names = [c.name for c, _ in ranked]
-        use = _Use(node, ranked, names.index(node.candidate) if node.candidate in names else 0)
+        use = _Use(node, ranked, names.index(node.candidate) if node.candidate in names else 0, self.narrowing)
         self.uses.append(use)
         for _, _, region in node.op.operands():
             self.users.setdefault(region.buffer, []).append(use)
@@ -304,6 +317,13 @@ class _Problem(Visitor):
         return found
 
     def _default(self, buffer: Buffer) -> Layout | Fragment:
+        parts = {use.narrowing for use in self.users.get(buffer, ())}
+        if len(parts) == 1 and None not in parts:
+            with narrowed(self.facts, parts.pop()):
+                return self._default_for(buffer)
+        return self._default_for(buffer)
+
+    def _default_for(self, buffer: Buffer) -> Layout | Fragment:
         if self.placement is not None and self.placement.takes(buffer):
             return self.placement.default(buffer, self.facts)
         if self.placement is not None and buffer not in self.views:
@@ -326,7 +346,7 @@ class _Problem(Visitor):
             while queue:
                 use = queue.popleft()
                 waiting.discard(id(use))
-                for constraint in use.constraints(self.facts):
+                for constraint in self._wishes(use):
                     if constraint.strength != strength:
                         continue
                     root = root_buffer(constraint.buffer)
@@ -343,6 +363,13 @@ class _Problem(Visitor):
                             queue.append(other)
                             waiting.add(id(other))
         return None, layouts
+
+    def _wishes(self, use: _Use) -> list[Constraint]:
+        """What a use wants, for the threads that execute it."""
+        if use.narrowing is None:
+            return list(use.constraints(self.facts))
+        with narrowed(self.facts, use.narrowing):
+            return list(use.constraints(self.facts))
 
     def _in_order(self, strength: str) -> list[_Use]:
         if self.placement is None or strength != "free":

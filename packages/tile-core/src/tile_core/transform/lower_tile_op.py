@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..arith import Prover
-from ..ir import Block, Buffer, KernelLaunch, PrimFunc, Stmt, TileOpStmt
+from ..ir import Attr, Block, Buffer, KernelLaunch, PrimFunc, Stmt, TileOpStmt
 from ..tileop import Facts, LowerContext
 from .base import Pass, PassContext, register_pass
 from .layout_inference import needs_layout, plain_layout
 from .scoped import ScopedRewriter
-from .select_instructions import block_threads, known_candidates
+from .select_instructions import block_threads, known_candidates, narrowed
 
 __all__ = ["LowerTileOp"]
 
@@ -38,6 +38,10 @@ class _Lower(ScopedRewriter):
         self.here.threads = block_threads(node)
         self.here.launch = node
         return super().rewrite_KernelLaunch(node)
+
+    def rewrite_Attr(self, node: Attr) -> Stmt | None:
+        with narrowed(self.here, node):
+            return super().rewrite_Attr(node)
 
     def rewrite_Block(self, node: Block) -> Stmt:
         self.layouts.update(node.annotation("layouts", ()))

@@ -8,12 +8,14 @@ what declined, and why, is recorded for `explain()`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..arith import Prover
 from ..errors import CompileError, InternalError, declare_codes
-from ..ir import For, IntImm, KernelLaunch, PrimFunc, Stmt, TileOpStmt
+from ..ir import Attr, For, IntImm, KernelLaunch, PrimFunc, Stmt, TileOpStmt, const
 from ..plugin.api import resolve
 from ..tileop import Candidate, Choice, Declined, Facts, TileOp
 from ..tileop.default_candidates import default_candidates
@@ -66,6 +68,10 @@ class _Select(ScopedRewriter):
             return super().rewrite_For(node)
         finally:
             self.here.pipelined = outer
+
+    def rewrite_Attr(self, node: Attr) -> Stmt | None:
+        with narrowed(self.here, node):
+            return super().rewrite_Attr(node)
 
     def rewrite_TileOpStmt(self, node: TileOpStmt) -> TileOpStmt:
         op = node.op
@@ -149,6 +155,22 @@ def known_candidates(context: PassContext) -> tuple[Candidate, ...]:
         return (*own, *default_candidates())
 
     return context.analysis("candidates", context.backend, load)
+
+
+@contextmanager
+def narrowed(facts: Facts, node: Attr) -> Iterator[None]:
+    """Inside statements that some threads of the block execute, these are the launch's threads."""
+    if node.key != "executors" or len(node.subject) < 3 or facts.launch is None:
+        yield
+        return
+    threads, launch = facts.threads, facts.launch
+    _, count, index = node.subject
+    facts.threads = count
+    facts.launch = launch.with_(thread_vars=(index,), threads=(const(count, index.dtype),))
+    try:
+        yield
+    finally:
+        facts.threads, facts.launch = threads, launch
 
 
 def block_threads(node: KernelLaunch) -> int | None:

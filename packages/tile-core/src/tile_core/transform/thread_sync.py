@@ -163,7 +163,8 @@ class _Walk:
         self.context = context
         self.divergent: list[Expr] = []
         self.loops: list[For] = []
-        self.barriers = 1  # number 0 is the block's own
+        # Threads that meet in a branch → their barrier; number 0 is the block's own.
+        self.barrier_of: dict[tuple[int, int], int] = {}
 
     def statement(self, node: Stmt, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
         """`before` are the accesses pending at the entry; a conflict with them inside is met in front of the innermost
@@ -445,11 +446,15 @@ class _Walk:
         warp = self.meetings.warp
         if interval is None or self.meetings.partial is None or interval[0] % warp or interval[1] % warp:
             raise self._divergent(conflict)
-        number = self.barriers
-        self.barriers += 1
+        # The same threads may meet at one barrier again and again.
+        number = self.barrier_of.setdefault(interval, len(self.barrier_of) + 1)
         if number > 15:
             raise self._divergent(conflict)
-        return [self.meetings.partial(interval[0], interval[1], number)]
+        meeting = self.meetings.partial(interval[0], interval[1], number)
+        first, second = conflict
+        if first.queue is None or self.meetings.wait_all is None:
+            return [meeting]
+        return [*self._wait(first.queue, first, second), meeting]
 
     def _divergent(self, conflict: tuple[SharedAccess, SharedAccess]) -> CompileError:
         first, second = conflict

@@ -7,7 +7,22 @@ themselves: without it, a store outside of parallel loops is one of the block, m
 
 from __future__ import annotations
 
-from tile_core.ir import Attr, Expr, IntImm, KernelLaunch, PrimFunc, Rewriter, Stmt, Var, as_expr, binary, const, walk
+from tile_core.ir import (
+    Attr,
+    Bind,
+    Expr,
+    IntImm,
+    KernelLaunch,
+    PrimFunc,
+    Rewriter,
+    Stmt,
+    Var,
+    as_expr,
+    binary,
+    const,
+    seq,
+    walk,
+)
 from tile_core.transform import Pass, PassContext, register_pass
 
 __all__ = ["BindThreads", "independent", "thread_index"]
@@ -28,7 +43,28 @@ class _Bind(Rewriter):
         if not node.threads:
             var = Var("tx")
             node = node.with_(thread_vars=(var,), threads=(const(_DEFAULT_THREADS, var.dtype),))
-        return node.with_(annotations=(*node.annotations, ("thread_code", by_thread)))
+        node = node.with_(annotations=(*node.annotations, ("thread_code", by_thread)))
+        return _Parts(node).rewrite(node)
+
+
+class _Parts(Rewriter):
+    """Gives the threads of a part of the block (``executors``) an index of their own, from 0."""
+
+    def __init__(self, launch: KernelLaunch) -> None:
+        super().__init__()
+        self.launch = launch
+
+    def rewrite_Attr(self, node: Attr) -> Stmt:
+        new = self.rewrite_children(node)
+        if new.key != "executors":
+            return new
+        first, count = new.subject[:2]
+        number = thread_index(self.launch)
+        if first == 0 and isinstance(number, Var):
+            return new.with_(subject=(first, count, number))
+        index = Var("group_thread")
+        bound = Bind(index, binary("sub", number, first), span=new.span)
+        return new.with_(subject=(first, count, index), body=seq(bound, new.body))
 
 
 def independent(stmt: Stmt) -> Stmt:

@@ -24,6 +24,7 @@ from tile_core.arith import Prover
 from tile_core.errors import CompileError, declare_codes
 from tile_core.ir import (
     AccessPtr,
+    Attr,
     Bind,
     Block,
     Buffer,
@@ -55,6 +56,7 @@ from tile_core.ir import (
 from tile_core.layout import Fragment, row_major
 from tile_core.layout.invert import digit_sums
 from tile_core.transform import Pass, PassContext, register_pass
+from tile_core.transform.narrow_executors import executors_condition
 from tile_core.transform.scoped import ScopedRewriter, is_index
 
 from ..device.intrinsics import sync_threads
@@ -86,6 +88,7 @@ class _Lower(ScopedRewriter):
         self.fragments: dict[Buffer, Fragment] = {}
         self.registers: dict[Buffer, Buffer] = {}
         self.places: dict[Fragment, Places] = {}
+        self.launch: KernelLaunch | None = None
         self.thread: Expr = as_expr(0)
         self.threads = 1
         self.variables: set[Var] = set()
@@ -95,6 +98,7 @@ class _Lower(ScopedRewriter):
     # Statements of the block
 
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
+        self.launch = node
         self.thread = thread_index(node)
         self.threads = prod(e.value for e in node.threads if isinstance(e, IntImm))
         self.variables = set(node.thread_vars)
@@ -105,6 +109,18 @@ class _Lower(ScopedRewriter):
             return new
         laid = tuple((b, row_major((1,))) for b in self.results)
         return new.with_(body=Block(tuple(self.results), new.body, (("layouts", laid),), span=node.span))
+
+    def rewrite_Attr(self, node: Attr) -> Stmt | None:
+        if node.key != "executors" or self.launch is None:
+            return super().rewrite_Attr(node)
+        first, count, index = node.subject
+        state = self.thread, self.threads, self.variables
+        self.thread, self.threads, self.variables = index, count, {*self.variables, index}
+        body: Stmt | None = self.body(node.body)
+        self.thread, self.threads, self.variables = state
+        for condition in reversed(executors_condition(self.launch, first, count)):
+            body = If(condition, seq(body), span=node.span)
+        return body
 
     def rewrite_Block(self, node: Block) -> Stmt:
         pairs = node.annotation("layouts", ())
@@ -156,6 +172,9 @@ class _Lower(ScopedRewriter):
 
     def rewrite_Evaluate(self, node: Evaluate) -> Stmt:
         new = self.rewrite_children(node)
+        thread = dict(node.value.annotations).get("thread") if isinstance(node.value, Call) else None
+        if thread is not None:
+            return If(binary("eq", self.thread, const(thread, "int32")), new, span=node.span)
         return seq(*self.released(node), self.once(node, new)) if is_atomic(node) else new
 
     def released(self, node: Any) -> list[Stmt]:
