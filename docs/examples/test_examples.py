@@ -163,3 +163,8 @@ def test_large_scores_do_not_overflow():
     ours = flash.attention(1, 1, 1, 100, 100, 64)(q, k, v)
     assert torch.isfinite(ours).all()
     assert_close(ours, flash.reference(False)(q, k, v), "float32", reduction=100, scale=100.0)
+
+
+def test_the_page_names_every_example():
+    page = (HERE.parent / "examples.md").read_text(encoding="utf-8")
+    assert [name for name in EXAMPLES if f"`{name}`" not in page] == []
