@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ def test_exploring_says_whether_it_saw_all_orders(hand_written):
     report = kernel.run(4, 1, 0, **zeros(counter=1, out=4), explore=1000)
     assert report.clean and report.exhausted and report.runs == 24
     report = kernel.run(4, 1, 0, **zeros(counter=1, out=4), explore=10)
-    assert report.clean and not report.exhausted and report.runs == 10
+    assert report.clean and not report.exhausted and report.runs == 10 and report.agents == 4
 
 
 def test_a_kernel_without_atomics_has_one_order(hand_written):
@@ -119,6 +120,104 @@ def test_a_kernel_without_atomics_has_one_order(hand_written):
     a, b = np.zeros((3, 32), "f4"), np.zeros((3, 32), "f4")
     report = kernel.run(1, 64, 256, A=a, B=b, steps=ctypes.c_int(3), explore=1000)
     assert report.clean and report.exhausted and report.runs == 1
+
+
+PROGRAM = """
+extern "C" __global__ void __launch_bounds__(256) run(const int* steps, int* memory, int* out, int length, int lanes) {
+    int agent = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, sum = 0;
+    if (threadIdx.x % 32 >= lanes) return;
+    for (int i = 0; i < length; ++i) {
+        int step = steps[agent * length + i], place = step / 3;
+        if (step % 3 == 0) sum += tile::atomic_add(memory + place, 1);
+        if (step % 3 == 1) sum += tile::atomic_load(memory + place);
+        if (step % 3 == 2) tile::atomic_store(memory + place, agent);
+    }
+    tile::atomic_add(out + 32 * agent + threadIdx.x % 32, sum);
+}
+"""
+ADD, LOAD, STORE = 0, 1, 2
+
+
+def explored(hand_written, steps, blocks=1, lanes=1, bound=100_000):
+    """The report for agents that each take steps (kind, place); they are warps of one block, or of several."""
+    coded = np.array([[kind + 3 * place for kind, place in agent] for agent in steps], "i4")
+    agents, length = coded.shape
+    arrays = {"steps": coded.ravel(), **zeros(memory=16, out=32 * agents)}
+    numbers = {"length": ctypes.c_int(length), "lanes": ctypes.c_int(lanes)}
+    return hand_written(PROGRAM).run(blocks, 32 * agents // blocks, 0, **arrays, **numbers, explore=bound)
+
+
+def orders_that_differ(steps):
+    """How many classes of interleavings there are, by looking at all of them."""
+    names = [(agent, i) for agent, own in enumerate(steps) for i in range(len(own))]
+    pairs = [
+        (a, b)
+        for a, b in itertools.combinations(names, 2)
+        if a[0] != b[0]
+        and steps[a[0]][a[1]][1] == steps[b[0]][b[1]][1]
+        and not (steps[a[0]][a[1]][0] == steps[b[0]][b[1]][0] == LOAD)
+    ]
+    classes = set()
+    for word in set(itertools.permutations([agent for agent, own in enumerate(steps) for _ in own])):
+        counts = [0] * len(steps)
+        at = {}
+        for time, agent in enumerate(word):
+            at[agent, counts[agent]] = time
+            counts[agent] += 1
+        classes.add(tuple(at[a] < at[b] for a, b in pairs))
+    return len(classes)
+
+
+@pytest.mark.parametrize(
+    ("steps", "runs"),
+    [
+        ([[(ADD, agent)] for agent in range(8)], 1),
+        ([[(LOAD, 0)] for _ in range(4)], 1),
+        ([[(ADD, 0)], [(ADD, 0)], [(ADD, 1)], [(ADD, 1)]], 4),
+        ([[(STORE, 0), (LOAD, 1)], [(STORE, 1), (LOAD, 0)]], 3),
+        ([[(LOAD, 0), (LOAD, 0)], [(STORE, 0), (LOAD, 1)]], 3),
+    ],
+)
+def test_only_orders_that_differ_are_run(hand_written, steps, runs):
+    assert orders_that_differ(steps) == runs
+    report = explored(hand_written, steps)
+    assert report.clean and report.exhausted
+    assert (report.runs, report.agents) == (runs, len(steps))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_order_that_differs_is_run_once(hand_written, seed):
+    random = np.random.default_rng(seed)
+    agents, length = (2, 4) if seed % 3 == 0 else (3, 2)
+    steps = [[(int(random.integers(3)), int(random.integers(3))) for _ in range(length)] for _ in range(agents)]
+    for blocks in (1, agents):
+        report = explored(hand_written, steps, blocks)
+        assert report.clean and report.exhausted
+        assert report.runs == orders_that_differ(steps), steps
+
+
+def test_the_lanes_of_a_warp_are_one_agent(hand_written):
+    assert explored(hand_written, [[(ADD, 0)]], lanes=32).runs == 1
+    report = explored(hand_written, [[(ADD, 0)], [(ADD, 0)]], lanes=32)
+    assert (report.runs, report.exhausted) == (2, True)
+
+
+def test_what_synchronisation_orders_is_not_tried_the_other_way_round(hand_written):
+    source = """
+extern "C" __global__ void __launch_bounds__(64) phases(int* memory) {
+    if (threadIdx.x == 0) tile::atomic_add(memory, 1);
+    tile::sync_threads(TILE_SYNC(0));
+    if (threadIdx.x == 32) tile::atomic_add(memory, 1);
+}
+"""
+    report = hand_written(source).run(1, 64, 0, **zeros(memory=1), explore=100)
+    assert report.clean and report.exhausted and report.runs == 1
+
+
+def test_a_bound_is_kept_and_said(hand_written):
+    steps = [[(ADD, 0), (ADD, 0)] for _ in range(4)]
+    report = explored(hand_written, steps, bound=50)
+    assert not report.exhausted and report.runs + report.cut == 50
 
 
 TICKETS = """

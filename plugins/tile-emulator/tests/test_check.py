@@ -67,6 +67,7 @@ def test_json_has_findings_and_state(compiled, capsys):
     (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
     assert kernel["state"] == "findings"
     assert kernel["runs"] == ["in_order", "latest", "random, seed 0", "exhaustive"]
+    assert kernel["agents"] == 4 and kernel["orders"] == 1
     finding = kernel["findings"][0]
     assert (finding["kind"], finding["buffer"]) == ("race", "held")
     assert {access["line"] for access in finding["accesses"]} == {11, 13}
@@ -74,7 +75,8 @@ def test_json_has_findings_and_state(compiled, capsys):
 
 def test_exhaustive_says_that_all_orders_ran(compiled, capsys):
     assert main(["check", str(compiled(True)), "--seeds", "0", "--exhaustive"]) == 0
-    assert capsys.readouterr().out == "mirror: clean in 3 runs; all orders of atomics\n"
+    text = capsys.readouterr().out
+    assert text == "mirror: clean in 3 runs; all orders of 4 warps and their copies: 1 order can differ\n"
 
 
 def test_redundant_lists_each_synchronisation(compiled, capsys):

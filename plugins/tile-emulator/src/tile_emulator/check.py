@@ -29,7 +29,7 @@ COMMAND = Command(
     "check", (1, 0), "run a file's kernels in the emulator and report races and deadlocks", f"{__name__}:run"
 )
 
-_BOUND = 2000  # runs over orders of atomics with --exhaustive
+_BOUND = 2000  # runs over orders of agents with --exhaustive
 _SIZE = 64  # of a dimension without --size
 
 
@@ -42,6 +42,8 @@ class _Outcome:
     findings: list[tuple[str, Finding]] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     exhausted: bool | None = None
+    agents: int = 0
+    orders: int = 0
     synchronisations: list[SyncSite] | None = None
 
     @property
@@ -64,6 +66,8 @@ class _Outcome:
             "findings": [{"schedule": how, **_plain(finding)} for how, finding in self.findings],
             "unchecked": self.unchecked,
             "exhausted": self.exhausted,
+            "agents": self.agents if self.exhausted is not None else None,
+            "orders": self.orders if self.exhausted is not None else None,
             "synchronisations": None
             if self.synchronisations is None
             else [_sync_json(s) for s in self.synchronisations],
@@ -91,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_arguments(parser)
     parser.add_argument("--seeds", metavar="N", type=_count, default=3, help="random schedules to run (default 3)")
-    parser.add_argument("--exhaustive", action="store_true", help=f"also all orders of atomics, at most {_BOUND} runs")
+    parser.add_argument("--exhaustive", action="store_true", help=f"also all orders of agents, at most {_BOUND} runs")
     parser.add_argument(
         "--redundant", action="store_true", help="switch off each synchronisation in turn; list those nobody needs"
     )
@@ -145,6 +149,7 @@ def _check(name: str, function: PrimFunc, given: argparse.Namespace, sizes: dict
             outcome.add(how, report)
             if how == "exhaustive":
                 outcome.exhausted = report.exhausted
+                outcome.agents, outcome.orders = report.agents, report.runs
     if given.redundant and outcome.state == "clean":
         outcome.synchronisations = classify_synchronisations(kernel.entry, [lambda: _copies(arguments)])
     return outcome
@@ -196,7 +201,12 @@ def _tensor(torch: Any, param: Buffer, shape: list[int], generator: Any) -> Any:
 def _text(outcome: _Outcome) -> str:
     lines = [f"{outcome.kernel}: {outcome.state} in {len(outcome.runs)} runs"]
     if outcome.exhausted is not None:
-        lines[0] += "; all orders of atomics" if outcome.exhausted else f"; orders not exhausted after {_BOUND} runs"
+        agents = "1 warp" if outcome.agents == 1 else f"{outcome.agents} warps"
+        orders = "1 order" if outcome.orders == 1 else f"{outcome.orders} orders"
+        if outcome.exhausted:
+            lines[0] += f"; all orders of {agents} and their copies: {orders} can differ"
+        else:
+            lines[0] += f"; orders of {agents} and their copies not exhausted after {orders} (at most {_BOUND} runs)"
     for how, finding in outcome.findings:
         lines += [f"  [{how}]", *("  " + line for line in finding.render().splitlines())]
     for site in outcome.synchronisations or ():

@@ -123,8 +123,10 @@ class Report:
         unchecked: source that could not be run; the run then says nothing about the kernel.
         sites: how often each synchronisation call (by ordinal) was reached.
         accesses, switches, atomics, launches: amounts of work.
+        agents: warps (each with its groups of copies) whose orders could differ.
         runs: executions of a launch; above 1 where orders were explored.
-        exhausted: whether all orders of atomic operations were run (true where there was no exploring to do).
+        cut: executions that were ended because they would have gone on as others did.
+        exhausted: whether all orders of agents that can differ were run (true where there was no exploring to do).
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -134,7 +136,9 @@ class Report:
     switches: int = 0
     atomics: int = 0
     launches: int = 0
+    agents: int = 0
     runs: int = 0
+    cut: int = 0
     exhausted: bool = True
 
     @property
@@ -165,7 +169,8 @@ def report_from_engine(text: str, places: dict[int, int], lines: LineMap) -> Rep
     report = Report(
         unchecked=raw["unchecked"],
         sites=raw["sites"],
-        **{key: raw[key] for key in ("accesses", "switches", "atomics", "launches", "runs", "exhausted")},
+        **{key: raw[key] for key in ("accesses", "switches", "atomics", "launches")},
+        **{key: raw[key] for key in ("agents", "runs", "cut", "exhausted")},
     )
     seen: dict[tuple[Any, ...], int] = {}
     for item in raw["findings"]:

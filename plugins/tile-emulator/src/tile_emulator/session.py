@@ -55,8 +55,8 @@ def emulation(
         schedule: one of `SCHEDULES`.
         seed: of the schedule ``random``.
         switched_off: ordinals of synchronisation calls that do nothing (``TILE_SYNC(n)`` in the generated source).
-        explore: where above 0, all orders of atomic operations are run, at most this many; the report says whether
-            they were exhausted.
+        explore: where above 0, all orders of agents (warps, groups of copies) that can differ are run, at most this
+            many; the report says whether they were exhausted.
         delay: `Access.code` of an access: threads that come to it wait there until nobody else can go on.
         raises: whether a finding raises `EmulationError`.
 

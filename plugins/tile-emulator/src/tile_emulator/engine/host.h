@@ -137,7 +137,7 @@ static void make_json() {
     for (size_t i = 0; i < e.site_counts.size(); ++i) out += (i ? "," : "") + std::to_string(e.site_counts[i]);
     out += "],\"accesses\":" + std::to_string(e.accesses) + ",\"switches\":" + std::to_string(e.switches) +
            ",\"atomics\":" + std::to_string(e.atomics) + ",\"launches\":" + std::to_string(e.launches) +
-           ",\"runs\":" + std::to_string(e.explored) + ",\"exhausted\":" + (e.exhausted ? "true" : "false") + "}";
+           ",\"runs\":" + std::to_string(e.explored) + ",\"cut\":" + std::to_string(e.cut) + ",\"agents\":" + std::to_string(e.agents) + ",\"exhausted\":" + (e.exhausted ? "true" : "false") + "}";
 }
 
 static int find_image(struct dl_phdr_info* info, size_t, void* base) {
@@ -153,7 +153,7 @@ static int find_image(struct dl_phdr_info* info, size_t, void* base) {
 #define EMU_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Schedule 0 in order, 1 latest, 2 random. `off` lists ordinals of synchronisation sites that do nothing. explore_bound > 0: runs all orders
-// of atomics, at most that many. delay: offset of an access, or 0. Forgets the findings of earlier calls.
+// of agents that can differ, at most that many. delay: offset of an access, or 0. Forgets the findings of earlier calls.
 EMU_EXPORT void tile_emu_configure(int schedule, uint64_t seed, const uint32_t* off, uint64_t off_count, uint64_t explore_bound,
                                    uint32_t delay) {
     emu::Engine& e = emu::engine;
@@ -177,7 +177,7 @@ EMU_EXPORT void tile_emu_configure(int schedule, uint64_t seed, const uint32_t* 
     e.flows.clear();
     memset(e.recent_flows, 0, sizeof(e.recent_flows));
     e.site_counts.clear();
-    e.accesses = e.switches = e.atomics = e.launches = e.explored = 0;
+    e.accesses = e.switches = e.atomics = e.launches = e.explored = e.cut = e.agents = 0;
     e.exhausted = true;
 }
 

@@ -1,6 +1,7 @@
 // Runs a grid: which block, which thread next; what is said when nobody can go on.
 #pragma once
 #include "access.h"
+#include "explore.h"
 #include "watchdog.h"
 
 namespace emu {
@@ -199,21 +200,18 @@ inline void report_stuck(bool spinning) {
 inline Thread* pick() {
     Engine& e = engine;
     if (e.exploring) {
-        // Everything but atomics runs first; then the order of the atomics is a choice.
+        // Everything but atomics runs first; then it is a choice whose atomics come next.
         for (size_t i = 0; i < e.ready.size(); ++i)
             if (!e.ready[i]->at_atomic) {
                 Thread* thread = e.ready[i];
                 e.ready.erase(e.ready.begin() + static_cast<long>(i));
                 return thread;
             }
-        uint32_t width = static_cast<uint32_t>(e.ready.size());
-        if (e.depth == e.taken.size()) e.taken.push_back(0), e.widths.push_back(width);
-        e.widths[e.depth] = width;
-        uint32_t choice = std::min(e.taken[e.depth], width - 1);
-        ++e.depth;
-        Thread* thread = e.ready[choice];
-        e.ready.erase(e.ready.begin() + choice);
-        return thread;
+        if (!choose_agent()) {
+            e.repeats = true;
+            return nullptr;
+        }
+        return pick();
     }
     if (e.schedule == Schedule::in_order) {
         Thread* thread = e.ready.front();
@@ -256,6 +254,7 @@ inline void run_grid() {
             return;
         }
         Thread* thread = pick();
+        if (!thread) return;
         ++e.switches;
         thread->accesses = 0;
         e.current = thread;
@@ -283,7 +282,8 @@ inline void prepare() {
     e.released.clear();
     e.random = e.seed * 0x9E3779B97F4A7C15ULL | 1;
     e.next_block = e.depth = 0;
-    e.stop = e.retrack = e.in_atomic = e.quiet = false;
+    e.trace.clear();
+    e.repeats = e.stop = e.retrack = e.in_atomic = e.quiet = false;
     e.spins = e.patience = 0;
     uint32_t blocks = e.what.grid.x * e.what.grid.y * e.what.grid.z;
     e.order.resize(blocks);
@@ -297,20 +297,6 @@ inline void prepare() {
             memset(region.base, 0xFF, region.bytes);
         region.reset();
     }
-}
-
-// The next sequence of choices in depth-first order; false when there is none.
-inline bool next_choices() {
-    Engine& e = engine;
-    e.taken.resize(e.depth);
-    e.widths.resize(e.depth);
-    while (!e.taken.empty() && e.taken.back() + 1 >= e.widths.back()) {
-        e.taken.pop_back();
-        e.widths.pop_back();
-    }
-    if (e.taken.empty()) return false;
-    ++e.taken.back();
-    return true;
 }
 
 // Whether there is a finding that its lines can't explain away.
@@ -333,8 +319,8 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
     }
     e.zero = std::make_shared<Vector>(2 * e.threads, 0);
     ++e.launches;
-    e.taken.clear();
-    e.widths.clear();
+    e.path.clear();
+    e.agents += (e.threads + 31) / 32 * what.grid.x * what.grid.y * what.grid.z;
     e.exploring = e.explore_bound > 0;
     Watchdog watchdog;
     for (uint64_t run = 1;; ++run) {
@@ -349,10 +335,10 @@ int launch(const Launch& what, void (*body)(void*), void* arguments) {
             --run;
             continue;
         }
-        ++e.explored;
+        ++(e.repeats ? e.cut : e.explored);
         // Of more blocks than may be there at once, some orders are never tried.
         if (e.exploring && e.depth && e.order.size() > kExplored) e.exhausted = false;
-        if (!e.exploring || found_something() || !next_choices()) break;
+        if (!e.exploring || found_something() || !next_order()) break;
         if (run >= e.explore_bound) {
             e.exhausted = false;
             break;

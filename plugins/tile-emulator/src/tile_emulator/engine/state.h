@@ -30,6 +30,11 @@ enum class State : uint8_t { ready, barrier, collective, done };
 
 struct Block;
 
+struct Touch {  // bytes of an atomic
+    uintptr_t low = 0, high = 0;
+    bool writes = false;
+};
+
 struct Thread {
     Fiber fiber;
     Block* block = nullptr;
@@ -49,7 +54,8 @@ struct Thread {
     Scope fence_scope = Scope::block;
     uintptr_t updated = 0;   // by its last atomic
     uint32_t updates = 0;    // of another place than the one before
-    bool at_atomic = false;  // exploring: its next step is an atomic, and it waits to be chosen
+    bool at_atomic = false;  // exploring: its next step is an atomic, and its warp waits to be chosen
+    Touch next;              // that atomic
 };
 
 struct Barrier {
@@ -96,6 +102,19 @@ struct Flow {  // bytes of shared memory that went from one instruction to anoth
     size_t offset, bytes;
 };
 
+struct Step {  // what a chosen agent did: its atomics, and by whom
+    uint64_t agent;
+    std::vector<Touch> touched;
+    std::vector<Epoch> by;
+};
+
+struct Choice {  // a state in which an agent was chosen
+    std::vector<uint64_t> enabled;
+    std::vector<std::vector<Touch>> next;  // of each of them
+    std::vector<uint64_t> asleep, wanted, tried;
+    uint64_t chosen = 0;
+};
+
 struct Engine {
     // set by the host before a launch
     Schedule schedule = Schedule::in_order;
@@ -103,7 +122,7 @@ struct Engine {
     std::vector<uint8_t> switched_off;
     std::vector<Region> regions;
     uint32_t delay = 0;  // code offset: a thread that comes to an access there waits until nobody else can go on
-    uint64_t explore_bound = 0;  // runs over orders of atomics; 0: one run by the schedule
+    uint64_t explore_bound = 0;  // runs over orders of agents; 0: one run by the schedule
 
     // of the launch that runs
     Launch what{};
@@ -124,8 +143,10 @@ struct Engine {
     bool quiet = false;      // a collective's body works on other lanes' stacks
     uint64_t spins = 0, spins_since = 0, patience = 0;
     bool exploring = false;
-    std::vector<uint32_t> taken, widths;  // the choices of this run; replayed up to `replayed`
+    std::vector<Choice> path;  // of this run; those of the one before are replayed up to its last
+    std::vector<Step> trace;
     size_t depth = 0;
+    bool repeats = false;  // the run would go on as another one did, and ends here
     uintptr_t image_low = 0, image_high = 0;
     std::unordered_map<uint64_t, Pieces> released;  // by address of an atomic
 
@@ -136,7 +157,7 @@ struct Engine {
     uint64_t recent_flows[1024] = {};          // those that are known to be in it
     std::vector<std::string> unchecked;
     std::vector<uint64_t> site_counts;  // times each site was reached
-    uint64_t accesses = 0, switches = 0, atomics = 0, launches = 0, explored = 0;
+    uint64_t accesses = 0, switches = 0, atomics = 0, launches = 0, explored = 0, cut = 0, agents = 0;
     bool exhausted = true;
     std::string json;
 };

@@ -353,8 +353,9 @@ void atomic_begin(const void* address, uint32_t bytes, bool reads, bool writes, 
     land_some(me);
     if (e.exploring) {
         me.at_atomic = true;
+        me.next = {reinterpret_cast<uintptr_t>(address), reinterpret_cast<uintptr_t>(address) + bytes, writes};
         suspend_ready(reads);
-        me.at_atomic = false;
+        note_atomic(me);
     } else if (reads && (me.pc == pc || chance(2))) {
         // The same line again: it may be polling. Who updates one place after the other is at work, even where it adds 0.
         uintptr_t place = reinterpret_cast<uintptr_t>(address);
