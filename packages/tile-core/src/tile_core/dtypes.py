@@ -234,8 +234,9 @@ def as_dtype(value: Any) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type of `a op b`: float over int, then the wider, signed over unsigned at equal width; bfloat16 with
-    float16 gives float32."""
+    """The type of `a op b`: float over int, then the wider, signed over unsigned at equal width. Two floats of which
+    neither type holds the other's values (bfloat16 with float16, two types of eight bits or fewer, float8_e8m0fnu with
+    float16) give float32."""
     if a is b:
         return a
     lanes = max(a.lanes, b.lanes)
@@ -244,12 +245,17 @@ def promote(a: DType, b: DType) -> DType:
         result = x
     elif x.is_float != y.is_float:
         result = x if x.is_float else y
+    elif x.is_bool or y.is_bool:
+        result = y if x.is_bool else x
+    elif x.is_float and max(x.bits, y.bits) <= 16 and "float8_e8m0fnu" in (x.name, y.name):
+        # Powers of two up to 2^127: of the narrow types only bfloat16 holds them.
+        result = DType("bfloat16") if "bfloat16" in (x.name, y.name) else DType("float32")
+    elif x.is_float and max(x.bits, y.bits) <= 8:
+        result = DType("float32")
     elif x.bits != y.bits:
         result = x if x.bits > y.bits else y
     elif x.is_float:
         result = DType("float32") if x.bits <= 16 else (x if x.name == "float32" else y)
-    elif x.is_bool or y.is_bool:
-        result = y if x.is_bool else x
     else:
         result = x if x.kind == "i" else y
     return result.with_lanes(lanes)
