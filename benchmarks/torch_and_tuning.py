@@ -2,8 +2,8 @@
 tune.
 
 ``python benchmarks/torch_and_tuning.py`` prints the tables; ``--calls`` or ``--tuning`` only one of them, ``--json
-OUT`` keeps the samples. Calls are timed in interleaved rounds, so that a machine that slows down does so for all; tuning
-starts from an empty cache, with one compile worker and with one for each core.
+OUT`` keeps the samples. Calls are timed in interleaved rounds, so that a machine that slows down does so for all;
+tuning starts from an empty cache, with one compile worker and with one for each core.
 """
 
 from __future__ import annotations
