@@ -69,3 +69,30 @@ def test_a_workspace_that_is_asked_for_inside_a_kernel(place):
 
     a = torch.randn(4, 32)
     check(place, main, a, torch.zeros(4, 32), want={1: a + 1})
+
+
+def test_statements_of_a_block_see_what_those_before_left_in_device_memory(place):
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float32"), B: T.Tensor((64, 64), "float32"), C: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128):
+            work = T.alloc_global((64, 64), "float32")
+            tile = T.alloc_shared((64, 64), "float32")
+            T.copy(A, tile)
+            T.copy(tile, work)
+            for i, j in T.Parallel(64, 64):
+                B[i, j] = work[j, i] + 1
+            for k in T.serial(3):
+                for i in T.Parallel(64):
+                    C[i] = B[63 - i, k]
+                for i, j in T.Parallel(64, 64):
+                    B[i, j] = B[i, j] + C[63 - j]
+
+    a = torch.randn(64, 64)
+    b = a.t() + 1
+    c = torch.zeros(64)
+    for k in range(3):
+        c = b[:, k].flip(0).clone()
+        b = b + c.flip(0)[None, :]
+    kernel = check(place, main, a, torch.zeros(64, 64), torch.zeros(64), want={1: b, 2: c}, reduction=8)
+    if place == "emulated":
+        assert kernel.kernel_source.count("sync_threads(") >= 3

@@ -28,6 +28,7 @@ from tile_core.transform import (
     VerifyParallelLoop,
     VerifyRegions,
 )
+from tile_core.transform.device_sync import DeviceSync
 from tile_core.transform.inject_software_pipeline import AsyncQueue, InjectSoftwarePipeline
 from tile_core.transform.plan_shared_memory import PlanSharedMemory
 from tile_core.transform.thread_sync import Meetings, ThreadSync
@@ -76,6 +77,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VectorizeAtomics,
             Simplify,
             PlanSharedMemory(lambda target: architecture(target).block_shared_bytes),
+            DeviceSync(intrinsics.sync_threads),
             ThreadSync(_meetings()),
             OrderBlocks,
             # Host and device: SPLIT, PACKED
