@@ -1,5 +1,5 @@
-"""Convolution of images (NHWC) as a matrix product that never writes the matrix of patches: an element of it is read
-from the image when it is needed.
+"""Convolution of images (NHWC) as a matrix product that never writes the matrix of patches: `T.im2col` loads a tile of
+it straight from the image.
 
 Row m of the patches is an output pixel, column k a place in the filter and a channel; pixels outside the image are 0.
 """
@@ -29,13 +29,7 @@ def conv_kernel(
             acc = T.alloc_fragment((block_M, block_N), "float32")
             T.clear(acc)
             for step in T.Pipelined(T.ceildiv(terms, block_K), num_stages=2):
-                for i, j in T.Parallel(block_M, block_K):
-                    m, k = by * block_M + i, step * block_K + j
-                    n = m // (H_out * W_out)
-                    y = m % (H_out * W_out) // W_out * stride + k // (kernel * C) * dilation - padding
-                    x = m % W_out * stride + k // C % kernel * dilation - padding
-                    inside = (y >= 0) & (y < H) & (x >= 0) & (x < W) & (n < N) & (k < terms)
-                    patches[i, j] = T.if_then_else(inside, X[n, y, x, k % C], T.cast(0, dtype))
+                T.im2col(X, patches, by, step, kernel, stride, dilation, padding)
                 T.copy(Filter[step * block_K, bx * block_N], filters)
                 T.gemm(patches, filters, acc)
             T.copy(acc, Y[by * block_M, bx * block_N])
