@@ -12,6 +12,7 @@ from tile_core.transform import PassContext
 from tile_core.transform.device_sync import DeviceSync
 
 MEETING = "T.sync_threads()"
+UPDATE = 'T.atomic_add(T.access_ptr(A[{}], "rw", 1), 1.0, "relaxed")'
 
 
 def placed(body, thread_code=False):

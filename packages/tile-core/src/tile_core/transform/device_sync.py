@@ -3,8 +3,8 @@ it again, or writes it anew.
 
 Needs FLAT, leaves FLAT; stands before ThreadSync. Statements of a block happen in order, but each is carried out by all
 threads, and what one thread has written another may read. Only tensors that a kernel both writes and touches again
-matter, which are few, so no ranges are compared: a tensor is one thing. Kernels with code for single threads place their
-meetings themselves (launch annotation ``thread_code``), as do branches that threads may take differently.
+matter, which are few, so no ranges are compared: a tensor is one thing. Kernels with code for single threads place
+their meetings themselves (launch annotation ``thread_code``), as do branches that threads may take differently.
 """
 
 from __future__ import annotations
@@ -96,9 +96,12 @@ class _Walk:
         self.tensors = tensors
         self.varying = set(launch.thread_vars)
         for node in walk(launch.body):
-            if (isinstance(node, Bind) and not self.uniform(node.value)) or (
-                isinstance(node, For) and not (self.uniform(node.min) and self.uniform(node.extent))
-            ):
+            sources: tuple[Any, ...] = ()
+            if isinstance(node, Bind):
+                sources = (node.value,)
+            elif isinstance(node, For):
+                sources = (node.min, node.extent)
+            if not all(self.uniform(e) for e in sources):
                 self.varying.add(node.var)
 
     def statement(self, node: Stmt, state: _State) -> tuple[Stmt, _State]:
