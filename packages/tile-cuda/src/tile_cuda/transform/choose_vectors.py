@@ -14,15 +14,18 @@ from typing import Any
 
 from tile_core.arith import Prover
 from tile_core.ir import (
+    Binary,
     Block,
     Buffer,
     BufferLoad,
     BufferStore,
     Expr,
     For,
+    If,
     IntImm,
     PrimFunc,
     Rewriter,
+    Select,
     Stmt,
     Var,
     binary,
@@ -32,7 +35,7 @@ from tile_core.ir import (
     walk,
 )
 from tile_core.transform import Pass, PassContext, register_pass
-from tile_core.transform.linear import linear_in
+from tile_core.transform.linear import is_zero, linear_in
 from tile_core.transform.scoped import ScopedRewriter
 
 __all__ = ["ChooseVectors"]
@@ -100,7 +103,7 @@ class _Choose(ScopedRewriter):
         first = binary("mul", strip, lanes) if count > 1 else const(0, "int32")
         body = substitute(node.body, {node.var: binary("add", first, lane)})
         with self.scope(self.prover.bind(strip, 0, count), self.prover.bind(lane, 0, lanes)):
-            body = _Indices(self.prover).rewrite(body)
+            body = _Indices(self.prover, lane, lanes).rewrite(body)
             return body if all(self.fits(a, lane, lanes) for a in _accesses(body)) else None
 
     def fits(self, access: Any, var: Var, lanes: int) -> bool:
@@ -123,19 +126,49 @@ class _Choose(ScopedRewriter):
 
 
 class _Indices(Rewriter):
-    """Indices simplified, so that what they are in a lane shows."""
+    """Indices simplified, so that what they are in a lane shows; a bound that all lanes of a vector are on one side of
+    becomes one condition."""
 
-    def __init__(self, prover: Prover) -> None:
+    def __init__(self, prover: Prover, lane: Var, lanes: int) -> None:
         super().__init__()
         self.prover = prover
+        self.lane = lane
+        self.lanes = lanes
 
     def rewrite_BufferLoad(self, node: BufferLoad) -> Expr:
-        new = self.rewrite_children(node)
-        return new.with_(indices=tuple(self.prover.simplify(i) for i in new.indices))
+        return self.access(self.rewrite_children(node))
 
     def rewrite_BufferStore(self, node: BufferStore) -> Stmt:
+        return self.access(self.rewrite_children(node))
+
+    def rewrite_If(self, node: If) -> Stmt | None:
         new = self.rewrite_children(node)
-        return new.with_(indices=tuple(self.prover.simplify(i) for i in new.indices))
+        return new.with_(condition=self.of_vector(new.condition)) if isinstance(new, If) else new
+
+    def rewrite_Select(self, node: Select) -> Expr:
+        new = self.rewrite_children(node)
+        return new.with_(condition=self.of_vector(new.condition)) if isinstance(new, Select) else new
+
+    def access(self, node: Any) -> Any:
+        predicate = None if node.predicate is None else self.of_vector(node.predicate)
+        return node.with_(indices=tuple(self.prover.simplify(i) for i in node.indices), predicate=predicate)
+
+    def of_vector(self, condition: Expr) -> Expr:
+        """``x + lane < n`` is ``x < n`` for all lanes when x and n are multiples of their number."""
+        if isinstance(condition, Binary) and condition.op == "and":
+            return binary("and", self.of_vector(condition.a), self.of_vector(condition.b))
+        if not isinstance(condition, Binary) or condition.op != "lt":
+            return condition
+        left = linear_in(self.prover.simplify(condition.a), self.lane)
+        right = linear_in(condition.b, self.lane)
+        if left is None or right is None or not is_zero(right[0]):
+            return condition
+        step, first = left[0], self.prover.simplify(left[1])
+        if not (isinstance(step, IntImm) and step.value == 1):
+            return condition
+        if self.prover.divides(self.lanes, first) and self.prover.divides(self.lanes, condition.b):
+            return binary("lt", first, condition.b)
+        return condition
 
 
 def _in_memory(buffer: Buffer) -> bool:
