@@ -17,6 +17,7 @@ __all__ = [
     "ArgumentError",
     "CacheWarning",
     "CompileError",
+    "DeviceAssertError",
     "InternalError",
     "OptionError",
     "PluginError",
@@ -103,6 +104,10 @@ class CompileError(UserError):
 
 class ArgumentError(UserError, ValueError):
     """A compiled kernel was called with arguments that do not fit its signature."""
+
+
+class DeviceAssertError(UserError, AssertionError):
+    """A condition that a kernel checks while it runs, with T.device_assert, does not hold."""
 
 
 class OptionError(UserError, ValueError):

@@ -407,6 +407,12 @@ STATEMENTS = {
         own = T.alloc_local((1,), "float32")
         T.tvm_thread_allreduce(1, 1.0, True, own[0], T.get_thread_binding())
         """,
+    "a_print_by_a_thread_that_is_not_there": """
+        T.print(A, warp_group_id=1)
+        """,
+    "a_print_of_a_vector": """
+        T.print(T.Broadcast(T.float32(1), 4))
+        """,
     "a_named_barrier": """
         T.sync_threads(16, 32)
         """,

@@ -176,7 +176,7 @@ def test_what_does_not_convert_is_refused():
 
 
 def test_missing_names_are_attribute_errors_that_name_near_ones():
-    assert not hasattr(T, "print")
+    assert not hasattr(T, "printf")
     assert getattr(T, "tma_store_wait", None) is None
     with pytest.raises(AttributeError) as caught:
         T.pipelined

@@ -7,6 +7,8 @@ narrower than 32 bits wrap after every operation, where C++ would widen them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..dtypes import DType
 from ..errors import InternalError
 from ..ir import (
@@ -28,7 +30,7 @@ from ..ir import (
 from .c_like import CPrinter
 from .numbers import computed_wider, conversion, holds_nibbles, to_tf32, view_pointer
 
-__all__ = ["CppPrinter", "element_count", "is_one", "is_zero"]
+__all__ = ["CppPrinter", "element_count", "formatted", "is_one", "is_zero"]
 
 _FUNCTIONS = {
     "min": "minimum",
@@ -139,6 +141,22 @@ class CppPrinter(CPrinter):
     def print_Evaluate(self, node: Evaluate) -> None:
         if isinstance(node.value, Call):
             self.line(f"{self.expr(node.value)};", node.span)
+
+
+def formatted(pieces: Sequence[Expr], text: Callable[[Expr], str]) -> list[str]:
+    """The arguments for C's printf that print texts and values in order, a line: its format, then the values as
+    `text` prints them, each cast to what the format says."""
+    line, arguments = "", []
+    for piece in pieces:
+        if isinstance(piece, StringImm):
+            line += piece.value.replace("%", "%%")
+        elif piece.dtype.is_float:
+            line += "%g"
+            arguments.append(f"(double){text(piece)}")
+        else:
+            line += "%llu" if piece.dtype.kind == "u" else "%lld"
+            arguments.append(f"({'unsigned ' if piece.dtype.kind == 'u' else ''}long long){text(piece)}")
+    return [text(StringImm(line)), *arguments]
 
 
 def element_count(buffer: Buffer) -> int:

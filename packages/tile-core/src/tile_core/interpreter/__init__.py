@@ -4,7 +4,7 @@ Tests run a function before and after each pass; a backend is compared with it. 
 ml_dtypes.
 """
 
-from . import warps  # noqa: F401  (what threads do together)
+from . import debugging, warps  # noqa: F401  (what threads do together)
 from .effects import register_effect
 from .faults import ExecutionFault
 from .operators import register_reference

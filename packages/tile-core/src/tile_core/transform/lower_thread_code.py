@@ -578,6 +578,8 @@ def _counts(stmt: Stmt) -> bool:
             continue
         if isinstance(item, Call) and item.op.startswith("atomic_") and item.op != "atomic_load":
             return True
+        if isinstance(item, Call) and item.op == "device_print" and not item.annotations:
+            return True
         stack.extend(item.child_nodes())
     return False
 

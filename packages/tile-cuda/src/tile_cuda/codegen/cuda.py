@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tile_core.codegen import CppPrinter, element_count, is_one
+from tile_core.codegen import CppPrinter, element_count, formatted, is_one
 from tile_core.codegen.numbers import CPP_NUMBERS, holds_nibbles, nibble_pointer
 from tile_core.errors import CompileError, InternalError, declare_codes
 from tile_core.ir import (
@@ -71,6 +71,7 @@ _DEVICE_NAMES = {
     "async_commit": "cp_async_commit",
     "async_wait": "cp_async_wait",
 }
+_NEW_LINE = StringImm("\n")
 _RESERVED = """
     threadIdx blockIdx blockDim gridDim warpSize INFINITY NAN INT32_MIN INT64_MIN fp16 bf16 e4m3 e5m2 emu half
     """.split()  # noqa: SIM905 - a table
@@ -357,6 +358,13 @@ class CudaKernelPrinter(CppPrinter):
         assert isinstance(kind, StringImm)
         name = {"add": "sum"}.get(kind.value, kind.value)
         return f"tile::vector_reduce<tile::op_{name}>({self.expr(value)})"
+
+    def call_device_print(self, node: Call) -> str:
+        return f"tile::device_print({', '.join(formatted([*node.args, _NEW_LINE], self.expr))})"
+
+    def call_device_assert(self, node: Call) -> str:
+        holds, *pieces = node.args
+        return f"tile::device_assert({', '.join([self.expr(holds), *formatted([*pieces, _NEW_LINE], self.expr)])})"
 
     def call_sync_threads(self, node: Call) -> str:
         return self.intrinsic(Call("cuda.sync_threads", (), node.dtype, span=node.span))

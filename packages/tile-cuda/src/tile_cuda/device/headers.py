@@ -39,7 +39,7 @@ def device_header() -> str:
 
 def render(emulate: bool) -> str:
     """The header's text, from parts and table."""
-    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h", "random.h"]
+    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h", "random.h", "debug.h"]
     text = [_NOTICE + "#pragma once\n"]
     text += [
         (_FOLDER / "parts" / name).read_text(encoding="utf-8").replace("//@numbers\n", numbers_text()) for name in parts

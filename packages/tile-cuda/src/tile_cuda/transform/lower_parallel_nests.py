@@ -487,9 +487,10 @@ def _is_plain(body: Stmt) -> bool:
 
 
 def is_atomic(stmt: Stmt) -> bool:
-    """Whether a statement is an access to memory by a call: an indivisible one, or one that goes on."""
+    """Whether a statement is a call that counts how often it is made: an indivisible access to memory, one that goes
+    on, or a printed line."""
     return (
         isinstance(stmt, (Bind, Evaluate))
         and isinstance(stmt.value, Call)
-        and ("atomic_" in stmt.value.op or stmt.value.op == "async_copy")
+        and ("atomic_" in stmt.value.op or stmt.value.op in ("async_copy", "device_print"))
     )

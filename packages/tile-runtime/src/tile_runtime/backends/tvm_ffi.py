@@ -17,14 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tile_core.errors import InternalError, ToolchainError, declare_codes
+from tile_core.errors import DeviceAssertError, InternalError, ToolchainError, declare_codes
 from tile_core.ffi import load_module
 from tile_core.plugin.api import Artifact, ExecutionBackend, Ok, Reason
 
 from ..arguments import argument_error, lazily_negatable, lazy_argument, refused_argument
 from ..signature import Signature
 
-__all__ = ["LIBRARY", "TVM_FFI", "available", "build"]
+__all__ = ["LIBRARY", "TVM_FFI", "available", "build", "explained", "library_of"]
 
 LIBRARY = "kernel.so"
 """The file of an artifact that this backend loads."""
@@ -42,6 +42,7 @@ TVM_FFI = ExecutionBackend(
 
 declare_codes(
     {
+        "E-DEVICE-ASSERT": "a condition that a kernel checks while it runs does not hold",
         "E-LAUNCH": "a kernel's arguments were right and its launch failed",
         "E-LIBRARY": "a compiled kernel's library cannot be loaded",
     }
@@ -141,32 +142,41 @@ def _listing(entry: Callable[..., Any], count: int) -> Callable[..., Any]:
     return call
 
 
-def _load(artifact: Artifact) -> Callable[..., Any]:
+def library_of(artifact: Artifact, load: Callable[[str], Any]) -> Any:
+    """What `load` makes of the artifact's library.
+
+    Raises:
+        ToolchainError: the library cannot be loaded.
+        InternalError: the artifact has none.
+    """
     library = artifact.binaries.get(LIBRARY)
     if library is None:
         raise InternalError("E-INTERNAL", f"{artifact.name}: the artifact for {artifact.target} holds no {LIBRARY}")
     if isinstance(library, os.PathLike):
-        module = _opened(Path(library), artifact)
-    else:
-        # A file of its own until it is open: loaded libraries need no name any more (where the system lets
-        # us remove it).
-        descriptor, name = tempfile.mkstemp(prefix="tile-", suffix=".so")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(library)
-            module = _opened(Path(name), artifact)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+        return _opened(Path(library), artifact, load)
+    # A file of its own until it is open: loaded libraries need no name any more (where the system lets
+    # us remove it).
+    descriptor, name = tempfile.mkstemp(prefix="tile-", suffix=".so")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(library)
+        return _opened(Path(name), artifact, load)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+def _load(artifact: Artifact) -> Callable[..., Any]:
+    module = library_of(artifact, load_module)
     try:
         return module.get_function(artifact.entry)
     except AttributeError:
         raise InternalError("E-INTERNAL", f"{artifact.name}: {LIBRARY} has no entry {artifact.entry!r}") from None
 
 
-def _opened(path: Path, artifact: Artifact) -> Any:
+def _opened(path: Path, artifact: Artifact, load: Callable[[str], Any]) -> Any:
     try:
-        return load_module(path)
+        return load(str(path))
     except Exception as error:
         raise ToolchainError(
             "E-LIBRARY",
@@ -180,12 +190,21 @@ def _explained(error: Exception, args: tuple[Any, ...], signature: Signature) ->
     """The typed error for what the library raised."""
     raised: Any = getattr(error, "__tvm_ffi_error__", None)
     kind = getattr(raised, "kind", "")
+    typed = explained(kind, raised.message, str(raised.extra_context), signature) if kind.startswith("tile.") else None
+    return typed or refused_argument(error, args, signature) or error
+
+
+def explained(kind: str, message: str, context: str, signature: Signature) -> Exception | None:
+    """The typed error for what an entry raised; None where it is none of ours."""
     if kind == "tile.ArgumentError":
-        _, _, argument, field, expected, got = str(raised.extra_context).split("\x1f")
+        _, _, argument, field, expected, got = context.split("\x1f")
         return argument_error(signature, argument, field, expected, got)
+    if kind == "tile.DeviceAssertError":
+        _, _, _, _, found, _ = context.split("\x1f")
+        return DeviceAssertError("E-DEVICE-ASSERT", f"{signature.name}: {found}")
     if kind == "tile.LaunchError":
-        return ToolchainError("E-LAUNCH", f"{signature.name}: the launch failed", facts=(raised.message,))
-    return refused_argument(error, args, signature) or error
+        return ToolchainError("E-LAUNCH", f"{signature.name}: the launch failed", facts=(message,))
+    return None
 
 
 def _needs_allocator(error: Exception) -> bool:

@@ -7,7 +7,7 @@ arena. Vectors print as
 
 from __future__ import annotations
 
-from tile_core.codegen import CppPrinter, element_count, is_one, is_zero
+from tile_core.codegen import CppPrinter, element_count, formatted, is_one, is_zero
 from tile_core.codegen.numbers import CPP_NUMBERS, conversion, holds_nibbles, nibble_pointer, to_tf32
 from tile_core.errors import InternalError
 from tile_core.ir import (
@@ -20,6 +20,7 @@ from tile_core.ir import (
     BufferStore,
     Call,
     Cast,
+    Evaluate,
     Expr,
     For,
     IntImm,
@@ -268,6 +269,18 @@ class CpuKernelPrinter(CppPrinter):
         return f"tile::reduce_{kind.value}<tile::lanes<{ctype}>>({self.expr(source)}, {self.expr(count)})"
 
     # Statements.
+
+    def call_device_print(self, node: Call) -> str:
+        return f"tile::device_print({', '.join(formatted(node.args, self.expr))})"
+
+    def print_Evaluate(self, node: Evaluate) -> None:
+        if isinstance(node.value, Call) and node.value.op == "device_assert":
+            holds, *pieces = node.value.args
+            # The block ends here: what follows may rely on the condition.
+            failed = f"tile::assert_failed({', '.join(formatted(pieces, self.expr))})"
+            self.line(f"if (!({self.expr(holds)})) {{ {failed}; return; }}", node.span)
+            return
+        super().print_Evaluate(node)
 
     def loop_pragmas(self, node: For) -> list[str]:
         if node.kind != "unroll":

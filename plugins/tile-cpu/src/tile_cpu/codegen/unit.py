@@ -32,7 +32,7 @@ int tile_threads() {
 inline int tile_launched(const char* kernel, int code) {
   if (TILE_LIKELY(code == 0)) return 0;
   if (code == tile::error_check_failed) {
-    return tile_raise("tile.LaunchError", kernel, "", "assert", tile::failed_check.load(), "false");
+    return tile_raise("tile.DeviceAssertError", kernel, "", "assert", tile::failed_check.load(), "false");
   }
   return tile_raise("tile.LaunchError", kernel, "", "launch", "memory for the block-local tiles", "out of memory");
 }

@@ -1,6 +1,7 @@
 // What the parts below need of the emulator: emu.h has the launch state, TILE_SYNC, TILE_SHARED and TILE_LOCAL.
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 
 #include "emu.h"
 

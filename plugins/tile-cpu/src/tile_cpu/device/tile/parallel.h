@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 
 #include "scalar.h"
@@ -27,6 +28,26 @@ static std::atomic<const char*> failed_check{nullptr};
 // An assertion of the kernel: the first failure of a launch is kept, the block goes on (there is nothing to unwind).
 TILE_FN void check(bool holds, const char* message) {
   if (__builtin_expect(!holds, 0)) failed_check.store(message, std::memory_order_relaxed);
+}
+
+// A line printed by the kernel.
+template <class... Values>
+TILE_FN void device_print(const char* format, Values... values) {
+  char line[1024];
+  std::snprintf(line, sizeof line, format, values...);
+  std::printf("%s\n", line);
+  std::fflush(stdout);
+}
+
+// A condition of the kernel that does not hold, with its values; the first of a launch is kept, and its block ends.
+template <class... Values>
+static __attribute__((noinline, cold)) void assert_failed(const char* format, Values... values) {
+  static char line[1024];
+  static std::atomic<bool> taken{false};
+  if (failed_check.load(std::memory_order_relaxed) || taken.exchange(true)) return;
+  std::snprintf(line, sizeof line, format, values...);
+  failed_check.store(line, std::memory_order_release);
+  taken.store(false);
 }
 
 // One thread's block-local memory: grows, never shrinks, freed when the thread ends. SLOT keeps independent users apart.
@@ -174,7 +195,7 @@ static inline int parallel_for(int64_t gx, int64_t gy, int64_t gz, int threads, 
     }
     for (;;) {
       int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (begin >= total) return;
+      if (begin >= total || failed_check.load(std::memory_order_relaxed)) return;
       int64_t end = begin + chunk < total ? begin + chunk : total;
       int64_t x = begin % gx, y = begin / gx % gy, z = begin / (gx * gy);
       for (int64_t i = begin; i < end; i++) {
