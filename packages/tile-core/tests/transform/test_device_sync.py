@@ -44,9 +44,9 @@ def placed(body, thread_code=False):
         ),
         ("A[tx] = 1.0\nif n > 3:\n    B[tx] = A[31 - tx]", ["B[tx] = A[31 - tx]"]),
         ("A[tx] = 1.0\nif tx < 3:\n    B[tx] = A[31 - tx]", ["if tx < 3:"]),
-        ('T.atomic_add(T.access_ptr(A[0], "rw", 1), 1.0, "relaxed")\nB[tx] = A[0]', ["B[tx] = A[0]"]),
+        (UPDATE.format(0) + "\nB[tx] = A[0]", ["B[tx] = A[0]"]),
         (
-            'T.atomic_add(T.access_ptr(A[0], "rw", 1), 1.0, "relaxed")\nT.atomic_add(T.access_ptr(A[1], "rw", 1), 1.0, "relaxed")',
+            UPDATE.format(0) + "\n" + UPDATE.format(1),
             [],
         ),
     ],
