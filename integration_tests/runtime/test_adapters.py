@@ -78,7 +78,7 @@ class Recorded(HostCall):
         super().__init__(kernel.prim_func, print_host_python(host), lambda *given: self.launches.append(given))
 
 
-ADAPTERS = ("tvm_ffi", "python")
+ADAPTERS = ("tvm_ffi", "cython", "python")
 
 GAPS: dict[str, set[str]] = {
     # launches are recorded, not made, so there is nothing to compare
