@@ -360,3 +360,38 @@ def test_a_process_that_cannot_start_says_so(monkeypatch):
     with MeasuringProcess() as process:
         reply = process.ask({}, 5)
     assert reply["state"] == "failed" and "exit code 3" in reply["reason"]
+
+
+@pytest.mark.gpu
+def test_a_gpu_kernel_that_breaks_its_context_or_never_ends_breaks_only_its_process():
+    code = """
+__device__ void misbehave(int how) {
+  if (how == 1) *(volatile int*)8 = 1;
+  while (how == 2) __nanosleep(1000);
+}
+"""
+
+    @tile.jit(out_idx=[1], target="cuda")
+    def double(N, block=256, how=0):
+        @T.prim_func
+        def doubler(A: T.Tensor((N,), "float32"), C: T.Tensor((N,), "float32")):
+            with T.Kernel(T.ceildiv(N, block), threads=128) as bx:
+                T.import_source(code)
+                if how in (1, 2):
+                    T.call_extern("void", "misbehave", how)
+                for i in T.Parallel(block):
+                    C[bx * block + i] = A[bx * block + i] * (2.0 if how != 3 else 3.0)
+
+        return doubler
+
+    def reference(a):
+        return a * 2
+
+    reference.cache_key = "double"
+    configs = [{"how": 1}, {"how": 2}, {"how": 3}, {"block": 512}, {"block": 1024}]
+    made = tile.AutoTuner.from_kernel(double, configs).set_kernel_parameters((1 << 20,))
+    result = made.set_profile_args(ref_prog=reference, timeout=20).run(progress=False)
+    assert states(result) == ["failed", "timeout", "wrong", "ok", "ok"]
+    assert "illegal" in result.trials[0].reason.lower() or "address" in result.trials[0].reason.lower()
+    a = torch.randn(1 << 20, device="cuda")
+    torch.testing.assert_close(result.kernel(a), a * 2)
