@@ -57,7 +57,8 @@ class Verdict:
     def _mark(self) -> str:
         if self.kind == "differs":
             return ""
-        first = self.detail.split("\n", 1)[0]
+        lines = self.detail.strip().split("\n")
+        first = lines[-1] if lines[0].startswith("Traceback") else lines[0]
         return first.split(":", 2)[0] if self.kind == "finding" else first[:60]
 
 
