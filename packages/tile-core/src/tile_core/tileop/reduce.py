@@ -129,6 +129,9 @@ class Reduce(TileOp):
     def _combine(self, numpy: Any, values: Any, axis: int) -> Any:
         if self.kind in ("abssum", "absmax") and self.dst.dtype.kind in "if":
             values = numpy.abs(values)
+            if self.dst.dtype.name == "int4":
+                # Its container is wider: the least value's absolute value wraps to itself.
+                values = ((values & 15) ^ 8) - 8
         kind = {"abssum": "sum"}.get(self.kind, self.kind)
         return _combine(numpy, kind, values, axis, self.nan_propagate, self.dst.dtype)
 
