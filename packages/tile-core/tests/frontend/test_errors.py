@@ -413,6 +413,9 @@ STATEMENTS = {
     "a_print_of_a_vector": """
         T.print(T.Broadcast(T.float32(1), 4))
         """,
+    "words_of_registers": """
+        x = T.lds32(A[0, 0])
+        """,
     "a_named_barrier": """
         T.sync_threads(16, 32)
         """,

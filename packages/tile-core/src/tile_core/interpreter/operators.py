@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType
+from ..ir.intrinsics import FAST_FUNCTIONS
 from .values import compute_type, convert, numpy_type, wrap
 
 __all__ = ["BINARY", "INTRINSICS", "apply_binary", "apply_intrinsic", "apply_unary", "divides", "register_reference"]
@@ -250,6 +251,93 @@ def _vector_reduce(args: list[Any], dtypes: list[DType], result: DType) -> Any:
     return _rounded(functions[kind](np.asarray(values).astype(compute_type(result)), axis=-1), result)
 
 
+def _ieee(name: str) -> Callable[[list[Any], list[DType], DType], Any]:
+    """An operation on float32 with a rounding mode: the nearest value, moved by what was rounded away."""
+
+    def evaluate(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+        mode, operands = args[-1], [np.asarray(a).astype(np.float32) for a in args[:-1]]
+        wide = [a.astype(np.float64) for a in operands]
+        if name in ("add", "sub"):
+            a, b = wide[0], wide[1] if name == "add" else -wide[1]
+            exact, rest = _two_sum(a, b)
+            mixed = np.signbit(a) | np.signbit(b)
+        elif name == "mul":
+            exact, rest, mixed = wide[0] * wide[1], 0.0, False
+        elif name == "fma":
+            product = wide[0] * wide[1]
+            exact, rest = _two_sum(product, wide[2])
+            mixed = np.signbit(product) | np.signbit(wide[2])
+        elif name == "div":
+            nearest = (operands[0] / operands[1]).astype(np.float32)
+            left = wide[0] - nearest.astype(np.float64) * wide[1]
+            return _directed(nearest, left * np.where(np.signbit(wide[1]), -1.0, 1.0), mode)
+        elif name == "sqrt":
+            nearest = np.sqrt(operands[0])
+            return _directed(nearest, wide[0] - nearest.astype(np.float64) ** 2, mode)
+        else:
+            return (1 / np.sqrt(wide[0])).astype(np.float32)
+        # Rounded to odd first, the double gives the nearest float32 in one more step.
+        nearest = _to_odd(exact, rest).astype(np.float32)
+        found = _directed(nearest, (exact - nearest.astype(np.float64)) + rest, mode)
+        if mode == "rd":
+            found = np.where((exact == 0) & (rest == 0) & mixed & (found == 0), np.float32(-0.0), found)
+        return found
+
+    return evaluate
+
+
+def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """a + b, and what rounding it took away (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, np.where(np.isfinite(total), (a - (total - part)) + (b - part), 0.0)
+
+
+def _to_odd(value: Any, rest: Any) -> Any:
+    """A double whose last bit says whether something is left of the exact value."""
+    shape = np.broadcast_shapes(np.shape(value), np.shape(rest))
+    value = np.ascontiguousarray(np.broadcast_to(value, shape or (1,)), dtype=np.float64)
+    rest = np.broadcast_to(rest, value.shape)
+    bits = value.view(np.int64)
+    even = (bits & 1) == 0
+    away = (rest > 0) == (value > 0)
+    moved = np.where(away, bits + 1, bits - 1)
+    usable = even & (rest != 0) & np.isfinite(value) & (value != 0)
+    return np.where(usable, moved, bits).view(np.float64).reshape(shape)
+
+
+def _directed(nearest: Any, rest: Any, mode: str) -> Any:
+    """The neighbour that a rounding mode asks for; `rest` has the sign of the exact value minus the nearest."""
+    nearest = np.asarray(nearest, dtype=np.float32)
+    if mode == "rn":
+        return nearest
+    up, down = rest > 0, rest < 0
+    if mode == "rz":
+        up, down = up & (nearest < 0), down & (nearest > 0)
+    up, down = up & (mode != "rd"), down & (mode != "ru")
+    above = np.nextafter(nearest, np.float32(np.inf))
+    below = np.nextafter(nearest, np.float32(-np.inf))
+    return np.where(up, above, np.where(down, below, nearest)).astype(np.float32)
+
+
+def _dp4a(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    a, b = (np.asarray(x).astype(np.int64) for x in args[:2])
+    return (np.asarray(args[2]).astype(np.int64) + (a * b).sum(axis=-1)).astype(numpy_type(result))
+
+
+def _fns(args: list[Any], dtypes: list[DType], result: DType) -> Any:
+    mask, base, offset = np.broadcast_arrays(*(np.asarray(a).astype(np.int64) for a in args))
+
+    def place(mask: int, base: int, offset: int) -> int:
+        if offset == 0:
+            return base if mask >> base & 1 else 0xFFFFFFFF
+        steps = range(base, 32) if offset > 0 else range(base, -1, -1)
+        found = [bit for bit in steps if mask >> bit & 1]
+        return found[abs(offset) - 1] if len(found) >= abs(offset) else 0xFFFFFFFF
+
+    return np.vectorize(place, otypes=[np.uint32])(mask, base, offset)[()]
+
+
 def philox_block(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any, Any, Any]:
     """Philox4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011): four words of 32 bits
     from a counter of four and a key of two, each in uint64 arrays."""
@@ -285,6 +373,11 @@ INTRINSICS: dict[str, Callable[[list[Any], list[DType], DType], Any]] = {
     "reinterpret": _reinterpret,
     "likely": lambda args, dtypes, result: args[0],
     "philox": _philox,
+    "dp4a": _dp4a,
+    "fns": _fns,
+    **{f"ieee_{name}": _ieee(name) for name in ("add", "sub", "mul", "div", "fma", "sqrt", "rsqrt")},
+    **{f"fast_{name}": _float_function(_FLOAT_UNARY[name]) for name in FAST_FUNCTIONS if name != "rcp"},
+    "fast_rcp": _float_function(lambda x: 1 / x),
     "vector_reduce": _vector_reduce,
     "convert": _convert,
     "infinity": lambda args, dtypes, result: convert(np.float64(np.inf), DType("float64"), result),

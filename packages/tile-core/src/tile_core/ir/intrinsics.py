@@ -78,6 +78,7 @@ def intrinsics() -> dict[str, Intrinsic]:
     return dict(_table)
 
 
+FAST_FUNCTIONS = ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "rcp")
 _UNARY = [
     "exp",
     "exp2",
@@ -121,6 +122,13 @@ for _row in (
     Intrinsic("isnan", 1, "bool", doc="whether a float is NaN"),
     Intrinsic("isinf", 1, "bool", doc="whether a float is infinite"),
     Intrinsic("isfinite", 1, "bool", doc="whether a float is neither NaN nor infinite"),
+    *(Intrinsic(f"fast_{name}", 1, doc=f"{name} of float32, approximate") for name in FAST_FUNCTIONS),
+    *(
+        Intrinsic(f"ieee_{name}", arity + 1, doc=f"{name} of float32 with the rounding mode of the last argument")
+        for name, arity in (("add", 2), ("sub", 2), ("mul", 2), ("div", 2), ("fma", 3), ("sqrt", 1), ("rsqrt", 1))
+    ),
+    Intrinsic("dp4a", 3, "given", doc="(four bytes, four bytes, c): c plus their scalar product"),
+    Intrinsic("fns", 3, "given", doc="(mask, base, offset): the place of the offset-th set bit from base"),
     Intrinsic("popcount", 1, doc="number of set bits"),
     Intrinsic("clz", 1, doc="number of leading zero bits"),
     Intrinsic("reinterpret", 1, "given", doc="the same bits as another type of equal width"),

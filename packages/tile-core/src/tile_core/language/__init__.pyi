@@ -30,6 +30,17 @@ from .statements import Then as Then
 from .loop import Unroll as Unroll
 from .loop import Vectorized as Vectorized
 from .loop import While as While
+from .fastmath import __cos as __cos
+from .fastmath import __exp as __exp
+from .fastmath import __exp10 as __exp10
+from .fastmath import __ffs as __ffs
+from .fastmath import __fns as __fns
+from .words import __ldg as __ldg
+from .fastmath import __log as __log
+from .fastmath import __log2 as __log2
+from .fastmath import __log10 as __log10
+from .fastmath import __sin as __sin
+from .fastmath import __tan as __tan
 from .math import abs as abs
 from .vectors import abs2 as abs2
 from .extern import access_ptr as access_ptr
@@ -106,6 +117,7 @@ from .reduce import cumsum as cumsum
 from .statements import decl_buffer as decl_buffer
 from .debug import device_assert as device_assert
 from .types import double as double
+from .fastmath import dp4a as dp4a
 from .types import dtype as dtype
 from .tensor import dyn as dyn
 from ..frontend import dynamic as dynamic
@@ -117,6 +129,7 @@ from .math import exp2 as exp2
 from .math import exp10 as exp10
 from .vectors import extract_lane as extract_lane
 from .math import fabs as fabs
+from .fastmath import fast_rcp as fast_rcp
 from .fill import fill as fill
 from .reducer import finalize_reducer as finalize_reducer
 from .types import float4_e2m1fn as float4_e2m1fn
@@ -139,6 +152,7 @@ from .integers import floormod as floormod
 from .math import fma as fma
 from .vectors import fma2 as fma2
 from .math import fmod as fmod
+from .fastmath import fmul as fmul
 from .gemm import gemm as gemm
 from .kernel import get_block_binding as get_block_binding
 from .kernel import get_block_bindings as get_block_bindings
@@ -157,9 +171,18 @@ from .loop import grid as grid
 from .types import half as half
 from .types import handle as handle
 from .math import hypot as hypot
+from .fastmath import ieee_add as ieee_add
+from .fastmath import ieee_fdiv as ieee_fdiv
+from .fastmath import ieee_fmaf as ieee_fmaf
+from .fastmath import ieee_frcp as ieee_frcp
+from .fastmath import ieee_frsqrt as ieee_frsqrt
+from .fastmath import ieee_fsqrt as ieee_fsqrt
+from .fastmath import ieee_mul as ieee_mul
+from .fastmath import ieee_sub as ieee_sub
 from .values import if_then_else as if_then_else
 from .rearrange import im2col as im2col
 from .extern import import_source as import_source
+from .fastmath import index_to_coordinates as index_to_coordinates
 from .values import infinity as infinity
 from .meta import inline as inline
 from .types import int4 as int4
@@ -175,6 +198,13 @@ from .math import isinf as isinf
 from .math import isnan as isnan
 from .statements import launch_thread as launch_thread
 from .math import ldexp as ldexp
+from .words import ldg32 as ldg32
+from .words import ldg64 as ldg64
+from .words import ldg128 as ldg128
+from .words import ldg256 as ldg256
+from .words import lds32 as lds32
+from .words import lds64 as lds64
+from .words import lds128 as lds128
 from .math import likely as likely
 from .math import log as log
 from .math import log1p as log1p
@@ -238,6 +268,13 @@ from .math import sigmoid as sigmoid
 from .math import sin as sin
 from .math import sinh as sinh
 from .math import sqrt as sqrt
+from .words import stg32 as stg32
+from .words import stg64 as stg64
+from .words import stg128 as stg128
+from .words import stg256 as stg256
+from .words import sts32 as sts32
+from .words import sts64 as sts64
+from .words import sts128 as sts128
 from .vectors import sub2 as sub2
 from .tensor import symbolic as symbolic
 from .warp import sync_grid as sync_grid
@@ -461,6 +498,17 @@ __all__ = [
     "Unroll",
     "Vectorized",
     "While",
+    "__cos",
+    "__exp",
+    "__exp10",
+    "__ffs",
+    "__fns",
+    "__ldg",
+    "__log",
+    "__log2",
+    "__log10",
+    "__sin",
+    "__tan",
     "abs",
     "abs2",
     "access_ptr",
@@ -538,6 +586,7 @@ __all__ = [
     "decl_buffer",
     "device_assert",
     "double",
+    "dp4a",
     "dtype",
     "dyn",
     "dynamic",
@@ -549,6 +598,7 @@ __all__ = [
     "exp10",
     "extract_lane",
     "fabs",
+    "fast_rcp",
     "fill",
     "finalize_reducer",
     "float",
@@ -572,6 +622,7 @@ __all__ = [
     "fma",
     "fma2",
     "fmod",
+    "fmul",
     "gemm",
     "get_block_binding",
     "get_block_bindings",
@@ -590,9 +641,18 @@ __all__ = [
     "half",
     "handle",
     "hypot",
+    "ieee_add",
+    "ieee_fdiv",
+    "ieee_fmaf",
+    "ieee_frcp",
+    "ieee_frsqrt",
+    "ieee_fsqrt",
+    "ieee_mul",
+    "ieee_sub",
     "if_then_else",
     "im2col",
     "import_source",
+    "index_to_coordinates",
     "infinity",
     "inline",
     "int",
@@ -609,6 +669,13 @@ __all__ = [
     "isnan",
     "launch_thread",
     "ldexp",
+    "ldg32",
+    "ldg64",
+    "ldg128",
+    "ldg256",
+    "lds32",
+    "lds64",
+    "lds128",
     "likely",
     "log",
     "log1p",
@@ -672,6 +739,13 @@ __all__ = [
     "sin",
     "sinh",
     "sqrt",
+    "stg32",
+    "stg64",
+    "stg128",
+    "stg256",
+    "sts32",
+    "sts64",
+    "sts128",
     "sub2",
     "symbolic",
     "sync_grid",

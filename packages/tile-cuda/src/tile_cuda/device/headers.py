@@ -39,7 +39,7 @@ def device_header() -> str:
 
 def render(emulate: bool) -> str:
     """The header's text, from parts and table."""
-    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h", "random.h", "debug.h"]
+    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h", "random.h", "rounded.h", "debug.h"]
     text = [_NOTICE + "#pragma once\n"]
     text += [
         (_FOLDER / "parts" / name).read_text(encoding="utf-8").replace("//@numbers\n", numbers_text()) for name in parts
@@ -47,6 +47,7 @@ def render(emulate: bool) -> str:
     text.append("namespace tile {\n\n")
     text += [_function(row, emulate) for row in device_functions()]
     text.append("}  // namespace tile\n")
+    text.append((_FOLDER / "parts" / "fast.h").read_text(encoding="utf-8"))
     return "".join(text)
 
 

@@ -1351,6 +1351,172 @@ TILE_FN uint32_t philox(uint64_t seed, uint64_t sequence, uint64_t place) {
 
 }  // namespace tile
 
+// Operations with a rounding mode, dot products of bytes, single bits of words.
+namespace tile {
+
+#ifdef TILE_EMULATE
+// A result rounded to nearest, and the sign of what the exact result has more than it: the neighbour that a mode asks for. The mode is
+// the second letter of rn, rz, ru and rd.
+TILE_FN float directed(float nearest, double rest, const char* mode) {
+  if (mode[1] == 'n' || !(rest > 0 || rest < 0)) return nearest;
+  bool up = rest > 0 && (mode[1] == 'u' || (mode[1] == 'z' && nearest < 0));
+  bool down = rest < 0 && (mode[1] == 'd' || (mode[1] == 'z' && nearest > 0));
+  if (!up && !down) return nearest;
+  uint32_t bits = bit_cast<uint32_t>(nearest);
+  if (nearest == 0) bits = up ? 1u : 0x80000001u;
+  else bits = (nearest > 0) == up ? bits + 1 : bits - 1;
+  return bit_cast<float>(bits);
+}
+// What a + b has more than its rounded sum (Knuth).
+TILE_FN double lost(double a, double b, double sum) {
+  double part = sum - a;
+  double rest = (a - (sum - part)) + (b - part);
+  return sum - sum == 0 ? rest : 0;
+}
+// -0 where two parts of different signs, or two negative zeros, cancel while rounding down.
+TILE_FN float cancelled(float found, double a, double b, const char* mode) {
+  return mode[1] == 'd' && found == 0 && a + b == 0 && (std::signbit(a) || std::signbit(b)) ? -0.0f : found;
+}
+TILE_FN float ieee_add(float a, float b, const char* mode) {
+  float nearest = (a + b);
+  double sum = double(a) + double(b), rest = lost(a, b, sum);
+  return cancelled(directed(nearest, (sum - double(nearest)) + rest, mode), a, b, mode);
+}
+TILE_FN float ieee_sub(float a, float b, const char* mode) { return ieee_add(a, -b, mode); }
+TILE_FN float ieee_mul(float a, float b, const char* mode) {
+  float nearest = (a * b);
+  return directed(nearest, double(a) * double(b) - double(nearest), mode);
+}
+TILE_FN float ieee_fma(float a, float b, float c, const char* mode) {
+  float nearest = ::fmaf(a, b, c);
+  double product = double(a) * double(b), sum = product + double(c), rest = lost(product, c, sum);
+  return cancelled(directed(nearest, (sum - double(nearest)) + rest, mode), product, c, mode);
+}
+TILE_FN float ieee_div(float a, float b, const char* mode) {
+  float nearest = (a / b);
+  double rest = double(a) - double(nearest) * double(b);
+  return directed(nearest, std::signbit(double(b)) ? -rest : rest, mode);
+}
+TILE_FN float ieee_sqrt(float x, const char* mode) {
+  float nearest = ::sqrtf(x);
+  return directed(nearest, double(x) - double(nearest) * double(nearest), mode);
+}
+TILE_FN float ieee_rsqrt(float x, const char*) { return float(1.0 / ::sqrt(double(x))); }
+#else
+// The mode is a literal, so that one of the instructions is left.
+TILE_FN float ieee_add(float a, float b, const char* mode) {
+  if (mode[1] == 'z') return __fadd_rz(a, b);
+  if (mode[1] == 'u') return __fadd_ru(a, b);
+  if (mode[1] == 'd') return __fadd_rd(a, b);
+  return __fadd_rn(a, b);
+}
+TILE_FN float ieee_sub(float a, float b, const char* mode) {
+  if (mode[1] == 'z') return __fsub_rz(a, b);
+  if (mode[1] == 'u') return __fsub_ru(a, b);
+  if (mode[1] == 'd') return __fsub_rd(a, b);
+  return __fsub_rn(a, b);
+}
+TILE_FN float ieee_mul(float a, float b, const char* mode) {
+  if (mode[1] == 'z') return __fmul_rz(a, b);
+  if (mode[1] == 'u') return __fmul_ru(a, b);
+  if (mode[1] == 'd') return __fmul_rd(a, b);
+  return __fmul_rn(a, b);
+}
+TILE_FN float ieee_div(float a, float b, const char* mode) {
+  if (mode[1] == 'z') return __fdiv_rz(a, b);
+  if (mode[1] == 'u') return __fdiv_ru(a, b);
+  if (mode[1] == 'd') return __fdiv_rd(a, b);
+  return __fdiv_rn(a, b);
+}
+TILE_FN float ieee_fma(float a, float b, float c, const char* mode) {
+  if (mode[1] == 'z') return __fmaf_rz(a, b, c);
+  if (mode[1] == 'u') return __fmaf_ru(a, b, c);
+  if (mode[1] == 'd') return __fmaf_rd(a, b, c);
+  return __fmaf_rn(a, b, c);
+}
+TILE_FN float ieee_sqrt(float a, const char* mode) {
+  if (mode[1] == 'z') return __fsqrt_rz(a);
+  if (mode[1] == 'u') return __fsqrt_ru(a);
+  if (mode[1] == 'd') return __fsqrt_rd(a);
+  return __fsqrt_rn(a);
+}
+TILE_FN float ieee_rsqrt(float x, const char*) { return __frsqrt_rn(x); }
+#endif
+template <int N>
+TILE_FN vec<float, N> ieee_add(vec<float, N> a, vec<float, N> b, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_add(a.v[i], b.v[i], mode);
+  return r;
+}
+template <int N>
+TILE_FN vec<float, N> ieee_sub(vec<float, N> a, vec<float, N> b, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_sub(a.v[i], b.v[i], mode);
+  return r;
+}
+template <int N>
+TILE_FN vec<float, N> ieee_mul(vec<float, N> a, vec<float, N> b, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_mul(a.v[i], b.v[i], mode);
+  return r;
+}
+template <int N>
+TILE_FN vec<float, N> ieee_div(vec<float, N> a, vec<float, N> b, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_div(a.v[i], b.v[i], mode);
+  return r;
+}
+template <int N>
+TILE_FN vec<float, N> ieee_fma(vec<float, N> a, vec<float, N> b, vec<float, N> c, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_fma(a.v[i], b.v[i], c.v[i], mode);
+  return r;
+}
+template <int N>
+TILE_FN vec<float, N> ieee_sqrt(vec<float, N> a, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_sqrt(a.v[i], mode);
+  return r;
+}
+template <int N>
+TILE_FN vec<float, N> ieee_rsqrt(vec<float, N> a, const char* mode) {
+  vec<float, N> r;
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) r.v[i] = ieee_rsqrt(a.v[i], mode);
+  return r;
+}
+
+TILE_FN uint32_t fns(uint32_t mask, uint32_t base, int32_t offset) {
+  if (offset == 0) return mask >> (base & 31) & 1 ? base : 0xffffffffu;
+  int step = offset > 0 ? 1 : -1, left = offset > 0 ? offset : -offset;
+  for (int bit = int(base); bit >= 0 && bit < 32; bit += step)
+    if ((mask >> bit & 1) && --left == 0) return uint32_t(bit);
+  return 0xffffffffu;
+}
+template <class T, class C>
+TILE_FN C dp4a(vec<T, 4> a, vec<T, 4> b, C c) {
+#ifndef TILE_EMULATE
+  if constexpr (is_signed<T>) return C(__dp4a(bit_cast<int>(a), bit_cast<int>(b), int(c)));
+  else return C(__dp4a(bit_cast<unsigned>(a), bit_cast<unsigned>(b), unsigned(c)));
+#endif
+  for (int i = 0; i < 4; ++i) c = C(uint32_t(c) + uint32_t(int32_t(a.v[i]) * int32_t(b.v[i])));
+  return c;
+}
+template <class A, class B, class C, int N>
+TILE_FN vec<uint32_t, N> fns(vec<A, N> mask, vec<B, N> base, vec<C, N> offset) {
+  vec<uint32_t, N> r;
+  for (int i = 0; i < N; ++i) r.v[i] = fns(uint32_t(mask.v[i]), uint32_t(base.v[i]), int32_t(offset.v[i]));
+  return r;
+}
+
+}  // namespace tile
+
 // What kernels print and check while they run; the formats are made with the kernel, a line each.
 namespace tile {
 
@@ -2073,6 +2239,65 @@ TILE_FN float fast_rsqrt(float x) {
 // a / b, approximate
 TILE_FN float fast_div(float a, float b) {
   return a / b;
+}
+
+}  // namespace tile
+// Approximate functions of vectors, lane by lane.
+namespace tile {
+
+template <int N>
+TILE_FN vec<float, N> fast_exp(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_exp(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_exp10(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_exp10(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_log(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_log(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_log2(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_log2(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_log10(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_log10(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_sin(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_sin(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_cos(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_cos(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_tan(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_tan(x.v[i]);
+  return x;
+}
+template <int N>
+TILE_FN vec<float, N> fast_rcp(vec<float, N> x) {
+  TILE_UNROLL
+  for (int i = 0; i < N; ++i) x.v[i] = fast_rcp(x.v[i]);
+  return x;
 }
 
 }  // namespace tile

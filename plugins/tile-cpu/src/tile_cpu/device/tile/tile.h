@@ -6,6 +6,7 @@
 #include "copy.h"
 #include "gemm.h"
 #include "math.h"
+#include "math_rounded.h"
 #include "memory.h"
 #include "parallel.h"
 #include "random.h"
