@@ -312,3 +312,57 @@ def test_eager_style_counts_elements_not_bytes():
     with pytest.raises(ArgumentError) as caught:
         eager_dequantise(torch.zeros(3, 20))
     assert caught.value.code == "E-EAGER-DTYPE"
+
+
+@BOTH
+def test_scalars_of_small_types(backend):
+    @T.prim_func
+    def main(x: T.int4, y: T.float6_e2m3fn, z: T.uint4, C: T.Tensor((3,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            C[0] = T.cast(x, "float32")
+            C[1] = T.cast(y, "float32")
+            C[2] = T.cast(z, "float32")
+
+    result = torch.zeros(3)
+    kernel = tile.compile(main, **BACKENDS[backend])
+    given = result.cuda() if backend in ON_DEVICE else result
+    kernel(-3, 1.3, 9, given)
+    assert given.cpu().tolist() == [-3.0, 1.25, 9.0]
+
+
+def test_scalars_are_no_vectors():
+    @T.prim_func
+    def main(x: T.float32x2, C: T.Tensor((2,), "float32")):
+        with T.Kernel(1) as _:
+            C[0] = T.extract_lane(x, 0)
+
+    with pytest.raises(CompileError) as caught:
+        tile.lower(main, target="cpu")
+    assert caught.value.code == "E-ABI-SCALAR"
+
+
+def strided(dtype):
+    m, n, step = T.dynamic("m"), T.dynamic("n"), T.dynamic("step")
+
+    @T.prim_func
+    def main(A: T.StridedTensor((m, n), (step, 1), dtype), C: T.Tensor((m, n), "float32")):
+        with T.Kernel(m, threads=32) as row:
+            for j in T.Parallel(64):
+                if j < n:
+                    C[row, j] = T.cast(A[row, j], "float32")
+
+    return main
+
+
+@BOTH
+def test_strides_count_elements(backend):
+    given = values("int4", 5, 40)
+    carried = to_tensor(given, DType("int4"))[:, 4:16]
+    result = torch.zeros(5, 24)
+    kernel = tile.compile(strided("int4"), **BACKENDS[backend])
+    if backend in ON_DEVICE:
+        whole, result = to_tensor(given, DType("int4")).cuda(), result.cuda()
+        kernel(whole[:, 4:16], result)
+    else:
+        kernel(carried, result)
+    assert (result.cpu().numpy() == given[:, 8:32]).all()

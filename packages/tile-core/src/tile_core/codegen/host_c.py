@@ -40,7 +40,12 @@ def print_host(function: PrimFunc, launch: Callable[[Any, Call], str], device: s
 class HostCPrinter(CPrinter):
     """Prints host functions; one instance prints one function. Floats that C does not have are held as fp32."""
 
-    TYPES = {**{name: "float" for name in SCALAR_NAMES if DType(name).is_float}, **CPrinter.TYPES}
+    TYPES = {
+        **{name: "float" for name in SCALAR_NAMES if DType(name).is_float},
+        "int4": "int8_t",
+        "uint4": "uint8_t",
+        **CPrinter.TYPES,
+    }
 
     def __init__(self, launch: Callable[[Any, Call], str], device: str = "(DLDevice){kDLCPU, 0}") -> None:
         super().__init__()

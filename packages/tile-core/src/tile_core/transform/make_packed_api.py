@@ -49,6 +49,7 @@ declare_codes(
     {
         "E-ABI-SIZE": "a shape variable that no input defines",
         "E-ABI-NIBBLES": "a tensor of four-bit elements whose rows do not fill whole bytes",
+        "E-ABI-SCALAR": "a scalar parameter of a vector type",
         "E-ABI-VECTOR": "a tensor of vectors without a dimension to count them in",
         "E-ABI-ASSUME": "a condition of T.assume that no call can fulfil",
         "E-ABI-OUTPUT": "an output that cannot be allocated by the callee",
@@ -234,6 +235,13 @@ class _Packer:
             if optional:
                 ok = binary("or", ok, arg_is(index, "none"))
             expected = "a tensor or None" if optional else "a tensor"
+        elif param.dtype.lanes > 1:
+            raise CompileError(
+                "E-ABI-SCALAR",
+                f"{self.function.name}: the parameter {param.name} is a {param.dtype}; calls pass no vectors",
+                span=param.span,
+                help=f"pass {param.dtype.lanes} scalars, or a tensor with one element of {param.dtype}",
+            )
         else:
             kind = _SCALAR_KINDS[param.dtype.kind]
             ok, expected = arg_is(index, kind), {"handle": "a pointer as int"}.get(kind, kind)

@@ -42,7 +42,7 @@ declare_codes({"E-KERNEL-TARGET": "a kernel in a language that its target does n
 
 __all__ = ["SplitHostDevice", "free_symbols"]
 
-FLOAT32 = DType("float32")
+FLOAT32, INT32 = DType("float32"), DType("int32")
 
 
 @register_pass("SplitHostDevice", needs="FLAT", leaves="SPLIT")
@@ -78,7 +78,8 @@ class _Split(Rewriter):
         symbols = free_symbols(node)
         order = {_root(p) if isinstance(p, Buffer) else p: i for i, p in enumerate(self.function.params)}
         symbols.sort(key=lambda s: order.get(_root(s) if isinstance(s, Buffer) else s, len(order)))
-        narrow = {s: Var(s.name, FLOAT32, span=s.span) for s in symbols if isinstance(s, Var) and is_narrow(s.dtype)}
+        held = {s: host_dtype(s.dtype) for s in symbols if isinstance(s, Var)}
+        narrow = {s: Var(s.name, wide, span=s.span) for s, wide in held.items() if wide is not s.dtype}
         binds = [Bind(var, cast(passed, var.dtype), span=var.span) for var, passed in narrow.items()]
         count = len(self.kernels)
         name = f"{self.function.name}_kernel" + (f"_{count}" if count else "")
@@ -99,7 +100,7 @@ class _Split(Rewriter):
                 zero = tuple(const(0, "int32") for _ in symbol.shape)
                 arguments.append(AccessPtr(symbol, zero, const(0, "int32"), "rw"))
             else:
-                arguments.append(cast(symbol, FLOAT32) if symbol in narrow else symbol)
+                arguments.append(cast(symbol, narrow[symbol].dtype) if symbol in narrow else symbol)
         grid = [*node.grid, *[const(1, "int32")] * (3 - len(node.grid))]
         threads = [*node.threads, *[const(1, "int32")] * (3 - len(node.threads))]
         call = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
@@ -158,6 +159,13 @@ class _SourceArguments(Visitor):
 def is_narrow(dtype: DType) -> bool:
     """Whether a scalar of a type is a float that C does not have; hosts hold it as fp32."""
     return dtype.is_float and dtype.name not in ("float32", "float64")
+
+
+def host_dtype(dtype: DType) -> DType:
+    """The type that a host passes a scalar in: fp32 for floats and int32 for integers that C does not have."""
+    if is_narrow(dtype):
+        return FLOAT32
+    return INT32 if dtype.is_int and dtype.bits < 8 else dtype
 
 
 def free_symbols(node: Any) -> list[Any]:
