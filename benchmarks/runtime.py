@@ -1,0 +1,233 @@
+"""What calls and compiles cost: python benchmarks/runtime.py [--device cpu|cuda] [--write FILE.json]
+
+    call        kernel(a, b) that allocates its result, beside torch.add(a, b)
+    jit         the same through @tile.jit with unchanged shapes, minus the kernel's own call
+    arguments   a call with 20 tensors beside one with 3
+    warm start  50 kernels from the disk cache in a fresh process, after imports
+    parallel    32 configurations of a gemm compiled by tile.par_compile, beside one after the other
+
+Calls are timed in rounds, one batch of each in turn, without waiting for the device between calls; medians of the
+rounds, ratios of medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tile_core as tile
+import tile_core.language as T
+from tile_core.settings import settings
+
+ROUNDS, BATCH = 60, 300
+WARM_KERNELS, CONFIGURATIONS = 50, 32
+
+
+@dataclass
+class Line:
+    """One figure, its goal, and whether a smaller or larger one is better."""
+
+    name: str
+    value: float
+    unit: str
+    goal: float
+    smaller: bool = True
+    note: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.goal if self.smaller else self.value >= self.goal
+
+
+def add(n: int = 16) -> Any:
+    @T.prim_func
+    def add(A: T.Tensor((n,), "float32"), B: T.Tensor((n,), "float32"), C: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(n):
+                C[i] = A[i] + B[i]
+
+    return add
+
+
+def plus_one(number: int) -> Any:
+    @T.prim_func
+    def plus(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(64):
+                B[i] = A[i] + float(number)
+
+    return plus
+
+
+def sums(count: int) -> Any:
+    """A kernel of `count` tensors, the last the sum of the others."""
+    names = [f"A{i}" for i in range(count)]
+    text = "@T.prim_func\ndef sums(" + ", ".join(f"{n}: T.Tensor((16,), 'float32')" for n in names) + "):\n"
+    text += "    with T.Kernel(1, threads=32):\n        for i in T.Parallel(16):\n"
+    text += f"            {names[-1]}[i] = {' + '.join(f'{n}[i]' for n in names[:-1])}\n"
+    return tile.from_source(text, globals={"T": T})
+
+
+def gemm(block_m: int, block_n: int, block_k: int, dtype: str, size: int = 1024) -> Any:
+    @T.prim_func
+    def gemm(A: T.Tensor((size, size), dtype), B: T.Tensor((size, size), dtype), C: T.Tensor((size, size), dtype)):
+        with T.Kernel(T.ceildiv(size, block_n), T.ceildiv(size, block_m), threads=128) as (bx, by):
+            A_shared = T.alloc_shared((block_m, block_k), dtype)
+            B_shared = T.alloc_shared((block_k, block_n), dtype)
+            C_local = T.alloc_fragment((block_m, block_n), "float32")
+            T.clear(C_local)
+            for k in T.Pipelined(T.ceildiv(size, block_k), num_stages=2):
+                T.copy(A[by * block_m, k * block_k], A_shared)
+                T.copy(B[k * block_k, bx * block_n], B_shared)
+                T.gemm(A_shared, B_shared, C_local)
+            T.copy(C_local, C[by * block_m, bx * block_n])
+
+    return gemm
+
+
+@tile.jit
+def jit_add(A, B):
+    N = T.const("N")
+    A: T.Tensor[[N], T.float32]
+    B: T.Tensor[[N], T.float32]
+    C = T.empty((N,), T.float32)
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(N):
+            C[i] = A[i] + B[i]
+    return C
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, float]:
+    """Median microseconds of each call."""
+    for call in calls.values():
+        for _ in range(20):
+            call()
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(ROUNDS):
+        for name, call in calls.items():
+            if device == "cuda":
+                torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(BATCH):
+                call()
+            samples[name].append((time.perf_counter() - start) / BATCH * 1e6)
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def calls(device: str) -> list[Line]:
+    target = "cuda" if device == "cuda" else "cpu"
+    a, b, c = (torch.ones(16, device=device) for _ in range(3))
+    many = [torch.ones(16, device=device) for _ in range(20)]
+    kernel = tile.compile(add(), target=target, out_idx=[-1])
+    three, twenty = tile.compile(sums(3), target=target), tile.compile(sums(20), target=target)
+    jitted = tile.jit(jit_add.function, target=target)
+    times = interleaved(
+        {
+            "torch.add": lambda: torch.add(a, b),
+            "kernel": lambda: kernel(a, b),
+            "jit": lambda: jitted(a, b),
+            "three": lambda: three(a, b, c),
+            "twenty": lambda: twenty(*many),
+        },
+        device,
+    )
+    note = ", ".join(f"{name} {value:.2f} µs" for name, value in times.items())
+    return [
+        Line("kernel(a, b) with allocation, over torch.add", times["kernel"] / times["torch.add"], "×", 0.7, note=note),
+        Line("the jit call, more than the kernel's", times["jit"] - times["kernel"], "µs", 1.5),
+        Line("20 arguments, over 3", times["twenty"] / times["three"], "×", 2.0),
+    ]
+
+
+_WARM = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+import runtime, torch
+from tile_core.ffi import tvm_ffi_module
+import tile_core as tile
+tvm_ffi_module()
+target = sys.argv[2]
+functions = [runtime.plus_one(i) for i in range(runtime.WARM_KERNELS + 1)]
+tile.compile(functions[-1], target=target)
+start = time.perf_counter()
+kernels = [tile.compile(function, target=target) for function in functions[:-1]]
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, sorted({kernel.origin for kernel in kernels})]))
+"""
+
+
+def warm_start(target: str) -> Line:
+    words = [sys.executable, "-c", _WARM, str(Path(__file__).parent), target]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TILE_CACHE_DIR": folder}
+        with settings.scope(cache_dir=Path(folder)):
+            tile.par_compile([plus_one(i) for i in range(WARM_KERNELS + 1)], target=target)
+        found = []
+        for _ in range(3):
+            run = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+            seconds, origins = json.loads(run.stdout.splitlines()[-1])
+            assert origins == ["disk"], origins
+            found.append(seconds / WARM_KERNELS * 1e3)
+    return Line("warm start, each of 50 kernels", min(found), "ms", 5.0, note=", ".join(f"{ms:.2f}" for ms in found))
+
+
+def parallel(target: str, dtype: str) -> Line:
+    sizes = [(m, n, k) for m in (32, 64, 128, 256) for n in (32, 64, 128, 256) for k in (16, 32)]
+    with settings.scope(disable_cache=True):
+        tile.compile(plus_one(0), target=target)
+        functions = [gemm(*size, dtype) for size in sizes[:CONFIGURATIONS]]
+        start = time.perf_counter()
+        for function in functions:
+            tile.compile(function, target=target)
+        serial = time.perf_counter() - start
+        functions = [gemm(*size, dtype, size=2048) for size in sizes[:CONFIGURATIONS]]
+        start = time.perf_counter()
+        tile.par_compile(functions, target=target, num_workers=2)
+        together = time.perf_counter() - start
+    note = f"{serial:.1f} s alone, {together:.1f} s by 2 workers"
+    return Line("32 gemm configurations, serial over 2 workers", serial / together, "×", 1.7, smaller=False, note=note)
+
+
+def main() -> int:
+    """Prints the table; exit code 0 whatever the figures are."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--only", choices=("calls", "warm", "parallel"), help="one part")
+    parser.add_argument("--write", metavar="FILE", help="write the figures as JSON")
+    given = parser.parse_args()
+    target, dtype = ("cuda", "float16") if given.device == "cuda" else ("cpu", "float32")
+    lines: list[Line] = []
+    if given.only in (None, "calls"):
+        lines += calls(given.device)
+    if given.only in (None, "warm"):
+        lines.append(warm_start(target))
+    if given.only in (None, "parallel"):
+        lines.append(parallel(target, dtype))
+    machine = torch.cuda.get_device_name() if given.device == "cuda" else platform.processor() or platform.machine()
+    print(
+        f"Machine: {machine}, {os.cpu_count()} threads, torch {torch.__version__}, Python {platform.python_version()}"
+    )
+    print("\n| what | found | goal | met | |\n|---|---|---|---|---|")
+    for line in lines:
+        met = "yes" if line.met else "no"
+        print(f"| {line.name} | {line.value:.2f} {line.unit} | {line.goal:g} {line.unit} | {met} | {line.note} |")
+    if given.write:
+        Path(given.write).write_text(json.dumps([asdict(line) for line in lines], indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
