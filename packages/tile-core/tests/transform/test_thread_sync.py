@@ -333,3 +333,25 @@ def test_what_is_put_in_stands_at_the_statement_that_needs_it_and_is_reported():
         ("wait", "s", "write", ("read", place)),
         ("block", "s", "write", ("read", place)),
     ]
+
+
+def test_loops_of_one_name_and_other_extents_are_not_taken_for_each_other():
+    """Bytes that a short loop leaves alone and a longer one of the same name does not."""
+    k = Kernel(size=1024)
+
+    def written(extent):
+        i = Var("i")
+        return loop(i, extent, k.put(k.tx + i * 128, k.r))
+
+    read = k.get(127 - k.tx + 512, k.r)
+    assert k.words(written(2), read) == "for put get"
+    assert k.words(written(7), read) == "for put meet get"
+    assert k.words(written(2), read, written(7), read) == "for put get meet for put meet get"
+
+
+@pytest.mark.parametrize(("stride", "meets"), [(1, False), (2, True), (4, True)])
+def test_a_conflict_is_found_among_the_addresses_of_all_threads(stride, meets):
+    """tx * stride and tx: distinct threads meet as soon as the stride is not 1; no solver is asked where they do."""
+    k = Kernel(size=1024)
+    words = k.words(k.put(k.tx * stride), k.get(k.tx))
+    assert ("meet" in words) == meets

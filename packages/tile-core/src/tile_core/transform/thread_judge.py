@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 from ..analysis.access import root_buffer
@@ -46,7 +48,9 @@ class ThreadJudge:
         self.ranges: dict[Var, tuple[Expr, Expr]] = {}
         for var, extent in zip(launch.grid_vars, launch.grid):
             self.prover.bind(var, 0, extent)
-        self.known: dict[tuple[str, ...], bool] = {}
+        self.known: dict[tuple[Any, ...], bool] = {}
+        self.keys: dict[int, tuple[Expr, tuple[Any, ...]]] = {}
+        self.reaches: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     @property
     def queries(self) -> int:
@@ -95,12 +99,40 @@ class ThreadJudge:
 
     def may_meet(self, a: SharedAccess, b: SharedAccess, distinct: bool = True) -> bool:
         """Whether two threads, distinct ones or any, may touch one byte. What is not disproved may be."""
-        parts = (a.low, a.high, b.low, b.high, a.conditions, b.conditions, len(self.active), distinct)
-        key = tuple(repr(x) for x in parts)
+        low_a, high_a = self._reach(a)
+        low_b, high_b = self._reach(b)
+        if high_a <= low_b or high_b <= low_a:
+            return False
+        parts = (a.low, a.high, b.low, b.high, *a.conditions, *b.conditions)
+        key = (*map(self.key, parts), len(a.conditions), len(self.active), distinct)
         known = self.known.get(key)
         if known is None:
             known = self.known[key] = not self._apart(a, b, distinct)
         return known
+
+    def key(self, expr: Expr) -> tuple[Any, ...]:
+        """The same for equal expressions of the same variables: their names do not tell them apart."""
+        found = self.keys.get(id(expr))
+        if found is None:
+            variables = (id(node) for node in walk(expr) if isinstance(node, Var))
+            found = self.keys[id(expr)] = (expr, (repr(expr), *variables))
+        return found[1]
+
+    def mentions(self, access: SharedAccess, var: Var) -> bool:
+        """Whether an access depends on a variable."""
+        return any(id(var) in self.key(e)[1:] for e in (access.low, access.high, *access.conditions))
+
+    def _reach(self, access: SharedAccess) -> tuple[Any, Any]:
+        """The bytes [low, high) that all threads touch at most, in all iterations."""
+        key = (self.key(access.low), self.key(access.high))
+        found = self.reaches.get(key)
+        if found is None:
+            with _Scope(self.prover) as scope:
+                for var in _variables(replace(access, conditions=())):
+                    self._range(scope, var, {})
+                ends = self.prover.bounds(access.low).lo, self.prover.bounds(access.high).hi
+            found = self.reaches[key] = ends
+        return found
 
     def _apart(self, a: SharedAccess, b: SharedAccess, distinct: bool) -> bool:
         shared = {loop.var for loop in self.active}
@@ -133,8 +165,34 @@ class ThreadJudge:
                 and all(t in renamed or e == 1 for t, e in zip(self.threads, self.extents))
             ):
                 scope.assume(different)
+            if self._meet_in_tables(a, b, shared, distinct):
+                return False
             disjoint = binary("or", binary("le", moved.high, b.low), binary("le", b.high, moved.low))
             return self.prover.proves(disjoint)
+
+    def _meet_in_tables(self, a: SharedAccess, b: SharedAccess, shared: set[Var], distinct: bool) -> bool:
+        """Whether two threads are found that do meet, by the addresses of all threads and iterations with the variables
+        that both share at one value; sparing the prover the search for a counterexample. Found none, nothing is known.
+        """
+        variables = list(dict.fromkeys((*_variables(a), *_variables(b))))
+        extents = {v: self._constant_range(v) for v in variables}
+        if any(e is None or e[1] <= 0 for e in extents.values()):
+            return False
+        ranges = {v: e for v, e in extents.items() if e is not None}
+        own = {v for v in variables if v in self.divergent_vars or (v in self.ranges and v not in shared)}
+        fixed = {v: low + (extent - 1) // 2 for v, (low, extent) in ranges.items() if v not in own}
+        tables = [_addresses(access, ranges, fixed, self.threads) for access in (a, b)]
+        if tables[0] is None or tables[1] is None:
+            return False
+        return _overlap(tables[0], tables[1], distinct)
+
+    def _constant_range(self, var: Var) -> tuple[int, int] | None:
+        if var in self.extent_of:
+            return 0, self.extent_of[var]
+        low, extent = self.ranges.get(var, (None, None))
+        if isinstance(low, IntImm) and isinstance(extent, IntImm):
+            return low.value, extent.value
+        return None
 
     def _range(self, scope: _Scope, var: Var, renamed: dict[Any, Expr]) -> None:
         original = next((k for k, v in renamed.items() if v is var), var)
@@ -155,6 +213,58 @@ class ThreadJudge:
                 return None
             low, high = max(low, bound[0]), min(high, bound[1])
         return (low, high - low) if high > low else None
+
+
+_MOST_POINTS = 1 << 14
+
+
+def _addresses(
+    access: SharedAccess, ranges: dict[Var, tuple[int, int]], fixed: dict[Var, int], threads: list[Var]
+) -> tuple[Any, Any, Any] | None:
+    """(first bytes, bytes after the last, threads) of an access at all values of its own variables, or None."""
+    import numpy as np
+
+    from ..layout.tables import evaluate_map
+
+    used = list(dict.fromkeys((*_variables(access), *(t for t in threads if t in ranges))))
+    axes = [np.arange(ranges[v][0], ranges[v][0] + ranges[v][1]) for v in used if v not in fixed]
+    if math.prod(len(axis) for axis in axes) > _MOST_POINTS:
+        return None
+    grids = iter(np.meshgrid(*axes, indexing="ij"))
+    points = [np.int64(fixed[v]) if v in fixed else next(grids).ravel() for v in used]
+    size = max((p.size for p in points), default=1)
+    try:
+        found = evaluate_map(tuple(used), (access.low, access.high, *access.conditions), points)
+    except (TypeError, KeyError, ZeroDivisionError):
+        return None
+    low, high, *conditions = (np.broadcast_to(x, (size,)) for x in found)
+    number: Any = np.zeros(size, dtype=np.int64)
+    place = {v: i for i, v in enumerate(used)}
+    for thread in reversed(threads):
+        if thread in place:
+            number = number * ranges[thread][1] + np.broadcast_to(points[place[thread]], (size,))
+    taken = np.ones(size, dtype=bool)
+    for condition in conditions:
+        taken &= condition.astype(bool)
+    return low[taken], high[taken], number[taken]
+
+
+def _overlap(a: tuple[Any, Any, Any], b: tuple[Any, Any, Any], distinct: bool) -> bool:
+    """Whether an interval of `a` surely meets one of `b`, of another thread if asked."""
+    import numpy as np
+
+    (low, high, owner), (start, stop, other) = a, b
+    if not low.size or not start.size:
+        return False
+    order = np.argsort(low, kind="stable")
+    low, high, owner = low[order], high[order], owner[order]
+    least = int((high - low).min())
+    # Those that begin before an interval's end and less than the shortest length before its start.
+    first, after = np.searchsorted(low, start - least, "right"), np.searchsorted(low, stop, "left")
+    some = after > first
+    if not distinct or not some.any():
+        return bool(some.any())
+    return bool(((owner[first[some]] != other[some]) | (owner[after[some] - 1] != other[some])).any())
 
 
 def _values(loop: For) -> tuple[Expr, Expr]:

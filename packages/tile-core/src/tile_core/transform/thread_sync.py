@@ -165,6 +165,7 @@ class _Walk:
         self.loops: list[For] = []
         # Threads that meet in a branch → their barrier; number 0 is the block's own.
         self.barrier_of: dict[tuple[int, int], int] = {}
+        self.flows: dict[Any, tuple[Stmt, Stmt, _Flow]] = {}
 
     def statement(self, node: Stmt, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
         """`before` are the accesses pending at the entry; a conflict with them inside is met in front of the innermost
@@ -187,6 +188,17 @@ class _Walk:
             return self._branch(node, before)
         return node, self._leaf(node)
 
+    def _afresh(self, node: Stmt) -> tuple[Stmt, _Flow]:
+        """`statement` with nothing pending at the entry, which gives the same however often a loop round it is walked:
+        flows are not changed once they are made."""
+        place = tuple(id(loop.var) for loop in self.judge.active)
+        key = (id(node), self.judge.independent, len(self.divergent), place)
+        found = self.flows.get(key)
+        if found is None:
+            # With the node, so that its id is not given away.
+            found = self.flows[key] = (node, *self.statement(node, []))
+        return found[1:]
+
     def _leaf(self, node: Stmt) -> _Flow:
         self.judge.note(node)
         flow = _Flow()
@@ -207,7 +219,7 @@ class _Walk:
         changed = False
         for stmt in node.stmts:
             # What is pending here and would conflict deeper inside conflicts here, so inner walks start afresh.
-            new, inner = self.statement(stmt, [])
+            new, inner = self._afresh(stmt)
             for queue, (first, second) in self._unfinished(pending, inner.reached).items():
                 changed = True
                 effects: list[Any] = [(queue, 0)]
@@ -329,10 +341,14 @@ class _Walk:
     def _previous(self, loop: For, accesses: list[SharedAccess]) -> list[SharedAccess]:
         step = loop.step if loop.step is not None else const(1, loop.var.dtype)
         earlier = binary("sub", loop.var, step)
-        moved = [replace(a.moved({loop.var: earlier}), moved_from=loop) for a in accesses]
+        moved = [
+            replace(a.moved({loop.var: earlier}) if self.judge.mentions(a, loop.var) else a, moved_from=loop)
+            for a in accesses
+        ]
         seen: dict[Any, SharedAccess] = {}
         for access in moved:
-            seen.setdefault((access.buffer, access.kind, repr(access.low), access.queue, access.age), access)
+            place = self.judge.key(access.low)
+            seen.setdefault((access.buffer, access.kind, place, access.queue, access.age), access)
         return list(seen.values())
 
     def _while(self, node: While, before: list[SharedAccess]) -> tuple[Stmt, _Flow]:
