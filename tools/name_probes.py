@@ -379,6 +379,31 @@ T.copy(c, N)
     **_elements("infinity max_value min_value", 'T.min(A[i], T.NAME("float32"))'),
     "cast": Probe('for i, j in T.Parallel(32, 32):\n    H[i, j] = T.cast(M[i, j], "float16")'),
     "Cast": Probe('for i, j in T.Parallel(32, 32):\n    H[i, j] = T.Cast("float16", M[i, j])'),
+    **_elements("__exp __exp10 __log __log2 __log10 __sin __cos __tan fast_rcp", "T.NAME(A[i])"),
+    **_elements("ieee_frcp ieee_fsqrt ieee_frsqrt", "T.NAME(A[i])"),
+    **_elements("fmul ieee_add ieee_sub ieee_mul ieee_fdiv", "T.NAME(A[i], A[i + 32])"),
+    "ieee_fmaf": Probe("for i in T.Parallel(32):\n    B[i] = T.ieee_fmaf(A[i], A[i + 1], A[i + 32])"),
+    **_elements("__ffs", "T.NAME(I[i])", "J"),
+    "__fns": Probe("for i in T.Parallel(32):\n    J[i] = T.__fns(T.cast(I[i], T.uint32), 0, 1)"),
+    "index_to_coordinates": Probe(
+        "for i in T.Parallel(32):\n    y, x = T.index_to_coordinates(i, (4, 8))\n    B[i] = M[y, x]"
+    ),
+    "dp4a": Probe(
+        """
+@T.prim_func
+def probe(P: T.Tensor((4,), "int8"), Q: T.Tensor((4,), "int8"), J: T.Tensor((1,), "int32")):
+    with T.Kernel(1, threads=32) as bx:
+        a = T.alloc_local((4,), "int8")
+        b = T.alloc_local((4,), "int8")
+        c = T.alloc_local((1,), "int32")
+        for k in T.serial(4):
+            a[k] = P[k]
+            b[k] = Q[k]
+        c[0] = 0
+        T.dp4a(a, b, c)
+        J[0] = c[0]
+"""
+    ),
     "reinterpret": Probe('for i in T.Parallel(32):\n    J[i] = T.reinterpret(A[i], "int32")'),
     "likely": Probe("if T.likely(I[0] > 0):\n    B[0] = 1.0"),
     "Ramp": Probe("B[T.Ramp(0, 1, 4)] = A[T.Ramp(4, 1, 4)]"),
@@ -419,6 +444,21 @@ def probe(B: T.Tensor((64,), "float32")):
     ),
     "sync_threads": Probe("T.sync_threads()\nT.copy(A, B)"),
     **_each("call_extern import_source", _EXTERN, ("cpu", "cuda")),
+    "__ldg": Probe("B[0] = T.__ldg(A[0])"),
+    **_each("ldg32 stg32", "T.stg32(B[0], T.ldg32(A[0]))"),
+    **_each("ldg64 stg64", "T.stg64(B[0], T.ldg64(A[0]))"),
+    **_each("ldg128 stg128", "T.stg128(B[0], T.ldg128(A[0]))"),
+    **_each("ldg256 stg256", "T.stg256(B[0], T.ldg256(A[0]))"),
+    **{
+        f"{way}{bits}": Probe(
+            'tile = T.alloc_shared((64,), "float32")\nT.copy(A, tile)\nT.sync_threads()\n'
+            f"value = T.lds{bits}(tile[0])\nT.sync_threads()\nT.sts{bits}(tile[32], value)\nT.copy(tile, B)"
+        )
+        for way in ("lds", "sts")
+        for bits in (32, 64, 128)
+    },
+    "print": Probe('T.print(A[0], msg="first")\nT.copy(A, B)'),
+    "device_assert": Probe('T.device_assert(I[0] == I[0], "equal")\nT.copy(A, B)'),
     "access_ptr": Probe(_POINTER.replace("POINTER", 'T.access_ptr(A[4], "r")'), ("cpu", "cuda")),
     "address_of": Probe(_POINTER.replace("POINTER", "T.address_of(A[4])"), ("cpu", "cuda")),
     # Statements as calls

@@ -15,6 +15,7 @@ from tile_core.language.absent import ABSENT
 from tile_core.language.names import LanguageNameError
 from tile_core.testing.compare import assert_close, to_numpy
 from tile_core.testing.passes import random_arguments
+from tools.make_names import has, subjects
 from tools.name_probes import PROBES, probe
 
 TARGETS = {"cpu": "cpu", "cuda": "cuda -arch=sm_80"}
@@ -71,3 +72,13 @@ def test_a_missing_name_says_what_it_belongs_to(name):
     assert caught.value.code == "E-LANGUAGE-NAME"
     assert "it belongs to" in str(caught.value)
     assert caught.value.help
+
+
+def test_a_name_is_supported_or_absent():
+    names = {name for row in subjects().values() for name in row}
+    assert {n for n in names if not has(n)} == set(ABSENT)
+
+
+def test_every_supported_name_has_a_probe():
+    supported = [n for row in subjects().values() for n in row if has(n)]
+    assert [n for n in supported if n not in PROBES] == []

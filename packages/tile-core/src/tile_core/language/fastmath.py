@@ -173,7 +173,7 @@ def dp4a(A: Any, B: Any, C: Any) -> None:
 
 
 def __ffs(value: Any) -> Expr:
-    """The place of the lowest set bit of an integer, from 1; 0 for 0. int32."""
+    """The place of the lowest set bit of `value`, an integer, from 1; 0 for 0. int32."""
     x = integer("__ffs", value)
     one = const(1, x.dtype)
     lowest = _binary("bitand", x, _binary("sub", const(0, x.dtype), x))
