@@ -12,7 +12,7 @@ from tile_core.interpreter import interpret
 from tile_cuda.toolchain.nvrtc import compile_device
 from tile_emulator import emulation
 
-__all__ = ["CUDA", "everywhere", "machine_code"]
+__all__ = ["CUDA", "everywhere", "machine_code", "on_device"]
 
 CUDA = "cuda -arch=sm_80"
 
@@ -44,3 +44,11 @@ def machine_code(function: Any, arch: str = "sm_80") -> str:
     source = tile.lower(function, target=f"cuda -arch={arch}").sources["kernel.cu"]
     assert compile_device(source, arch).cubin[:4] == b"\x7fELF"
     return source
+
+
+def on_device(function: Any, *arrays: np.ndarray) -> list[np.ndarray]:
+    """What the device of this machine leaves in the arrays."""
+    tensors = [torch.from_numpy(a.copy()).cuda() for a in arrays]
+    tile.compile(function, target="cuda")(*tensors)
+    torch.cuda.synchronize()
+    return [t.cpu().numpy() for t in tensors]

@@ -26,6 +26,7 @@ INTEGERS = tuple(t for t in SCALARS if "int" in t)
 # What calls of each row look like; {T} is each of the types. `p` points to memory of type T, `v` is a value of it.
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sync_threads": ("sync_threads(TILE_SYNC(0));", ()),
+    "sync_grid": ("tile::sync_grid(TILE_SYNC(0));", ()),
     "sync_warp": ("sync_warp(TILE_SYNC(0), 0xffu);", ()),
     "bar_sync": ("bar_sync(TILE_SYNC(0), 1, 64);", ()),
     "bar_arrive": ("bar_arrive(TILE_SYNC(0), 1, 64);", ()),

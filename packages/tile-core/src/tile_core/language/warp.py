@@ -131,7 +131,7 @@ def ballot(predicate: Any) -> Expr:
 
 def activemask() -> Expr:
     """The lanes of the warp that execute this together now, bit i for lane i; uint32."""
-    return _builder("T.activemask").bind("active", Call("activemask", (), UINT32))
+    return _lanes("T.activemask").bind("active", Call("activemask", (), UINT32))
 
 
 def tvm_warp_activemask() -> Expr:
@@ -210,7 +210,7 @@ def sync_warp(mask: Any = None) -> None:
         mask: the lanes that come, a bit each; all by default.
     """
     op = "T.sync_warp"
-    _builder(op).emit(Evaluate(Call("sync_warp", (_mask(op, _FULL if mask is None else mask),), VOID)))
+    _lanes(op).emit(Evaluate(Call("sync_warp", (_mask(op, _FULL if mask is None else mask),), VOID)))
 
 
 def sync_grid() -> None:
@@ -285,16 +285,22 @@ def _builder(op: str) -> Builder:
     return builder
 
 
-def _thread(op: str) -> Expr:
-    """The number of the executing thread in its block, x fastest."""
-    kernel = _builder(op).kernel
-    if not kernel.threads:
+def _lanes(op: str) -> Builder:
+    """The builder, in a kernel that says how many threads it has."""
+    builder = _builder(op)
+    if not builder.kernel.threads:
         raise CompileError(
             "E-KERNEL-THREADS",
             f"{op} needs a kernel that says how many threads it has",
             facts=["threads: left to the target"],
             help="pass threads= to T.Kernel",
         )
+    return builder
+
+
+def _thread(op: str) -> Expr:
+    """The number of the executing thread in its block, x fastest."""
+    kernel = _lanes(op).kernel
     thread: Any = None
     scale = 1
     for var, extent in zip(kernel.thread_vars, kernel.threads):
@@ -314,7 +320,7 @@ def _threads(builder: Builder) -> int | None:
 
 
 def _shuffle(op: str, name: str, value: Any, operand: Any, width: Any, mask: Any) -> Expr:
-    builder = _builder(op)
+    builder = _lanes(op)
     item = _exchanged(op, value)
     size = known(width)
     if size not in (1, 2, 4, 8, 16, 32):
@@ -341,7 +347,7 @@ def _exchanged(op: str, value: Any) -> Expr:
 
 
 def _vote(op: str, name: str, predicate: Any, mask: Any, result: str) -> Expr:
-    builder = _builder(op)
+    builder = _lanes(op)
     arguments = (_condition(predicate), _mask(op, mask))
     return builder.bind("vote", Call(name, arguments, DType(result)))
 
@@ -352,7 +358,7 @@ def _condition(predicate: Any) -> Expr:
 
 
 def _match(op: str, name: str, value: Any, mask: Any) -> Expr:
-    builder = _builder(op)
+    builder = _lanes(op)
     item = _exchanged(op, value)
     if item.dtype.is_float:
         # Bits are compared, so that a NaN matches itself.
@@ -362,7 +368,7 @@ def _match(op: str, name: str, value: Any, mask: Any) -> Expr:
 
 def _reduce(kind: str, value: Any) -> Expr:
     op = f"T.warp_reduce_{kind}"
-    builder = _builder(op)
+    builder = _lanes(op)
     item = _exchanged(op, value)
     if kind.startswith("bit") and item.dtype.is_float:
         raise CompileError(
@@ -376,7 +382,7 @@ def _reduce(kind: str, value: Any) -> Expr:
 
 
 def _meet(kind: str, predicate: Any) -> Expr:
-    builder = _builder(f"T.syncthreads_{kind}")
+    builder = _lanes(f"T.syncthreads_{kind}")
     return builder.bind("total", Call(f"sync_threads_{kind}", (_condition(predicate),), INT32))
 
 

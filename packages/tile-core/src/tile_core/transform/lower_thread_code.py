@@ -75,7 +75,7 @@ class LowerThreadCode(Pass):
 
 class _Launches(Rewriter):
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
-        if not node.thread_vars:
+        if not node.thread_vars and not _has_meeting(node.body):
             return node
         threads = _Threads(node)
         body = threads.lower(node.body)
@@ -404,7 +404,9 @@ class _Threads:
                 f"threads that meet: {call.args[1]!r}" if call.args else "threads that meet: those of all blocks",
                 f"threads that reach it: {self._present() or 'not known'}",
             ],
-            help="use T.sync_threads() for the whole block, or let all threads that meet come to one call",
+            help="use T.sync_threads() for the whole block, or let all threads that meet come to one call"
+            if call.args
+            else "split the kernel there: several `with T.Kernel` in one function run one after the other",
         )
 
     def _present(self) -> int | None:

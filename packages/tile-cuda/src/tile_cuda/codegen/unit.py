@@ -49,6 +49,7 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
     kernels = {f.name: f for f in module.functions if f.attr("calling_convention") == "device"}
     text, found = generate_kernels(kernels, architecture(target))
     shared = {entry["name"]: entry["shared_bytes"] for entry in found["kernels"]}
+    cooperative = {entry["name"] for entry in found["kernels"] if entry.get("cooperative")}
     numbers = {name: i for i, name in enumerate(kernels)}
 
     def launch(printer: HostCPrinter, call: Call) -> str:
@@ -59,7 +60,7 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
         abi_prelude(),
         f'#define TILE_ARCH "{architecture(target).name}"',
         launcher_prelude(),
-        *(_launcher(f, numbers[f.name], shared[f.name]) for f in kernels.values()),
+        *(_launcher(f, numbers[f.name], shared[f.name], f.name in cooperative) for f in kernels.values()),
         *(print_host(f, launch, "(DLDevice){kDLCUDA, tile_current_device()}") for f in hosts),
     ]
     return {
@@ -73,7 +74,7 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
 def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[str, dict[str, Any]]:
     """The text of ``kernel.cu``, and what is known of it:
 
-    - ``kernels``: name, threads, shared_bytes of each;
+    - ``kernels``: name, threads, shared_bytes of each; ``cooperative`` where all its blocks must run at once;
     - ``lines``: generated line → file, line, column;
     - ``syncs``: [ordinal, generated line, name of the device function] of each synchronisation;
     - ``buffers``: kernel, name, scope, offset, bytes and storage of each buffer in shared memory.
@@ -93,6 +94,8 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
         parts.append(printer.function(function))
         _check_shared(function, printer, arch)
         found["kernels"].append({"name": name, "threads": printer.threads, "shared_bytes": printer.shared_bytes})
+        if any(what == "sync_grid" for _, _, what in printer.ordinals.found):
+            found["kernels"][-1]["cooperative"] = True
         found["lines"].update(line_numbers(printer.line_map, shift))
         found["syncs"] += [[ordinal, line + shift, what] for ordinal, line, what in printer.ordinals.found]
         found["buffers"] += [
@@ -131,7 +134,7 @@ def _check_shared(function: PrimFunc, printer: CudaKernelPrinter, arch: Architec
 # The host side.
 
 
-def _launcher(kernel: PrimFunc, number: int, shared: int) -> str:
+def _launcher(kernel: PrimFunc, number: int, shared: int, cooperative: bool) -> str:
     """A C function that launches one kernel: device, grid, threads, its arguments."""
     types = HostCPrinter(lambda printer, call: "")
     parameters, addresses = [], []
@@ -140,7 +143,7 @@ def _launcher(kernel: PrimFunc, number: int, shared: int) -> str:
         parameters.append(f"{ctype} a{index}")
         addresses.append(f"&a{index}")
     return f"""\
-static tile_kernel_t tile_kernel_{number} = {{"{kernel.name}", {shared}}};
+static tile_kernel_t tile_kernel_{number} = {{"{kernel.name}", {shared}{", 1" if cooperative else ""}}};
 
 static int tile_launch_{kernel.name}({", ".join(["int32_t device", "const int64_t* size", *parameters])}) {{
   void* arguments[] = {{{", ".join(addresses) or "0"}}};

@@ -26,6 +26,26 @@ device_function(
     doc="all threads of the block meet",
 )
 device_function(
+    "sync_grid",
+    "void sync_grid(site where)",
+    effects=[Meet("block")],
+    # The first block adds what brings the sum of all to 2^31, so that the highest bit turns when the last has come.
+    ptx="""
+__syncthreads();
+if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+  unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+  bool first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;
+  __threadfence();
+  unsigned before = atomicAdd(&grid_arrivals, first ? 0x80000000u - (blocks - 1) : 1u);
+  while (((before ^ *(volatile unsigned*)&grid_arrivals) & 0x80000000u) == 0) {}
+  __threadfence();
+}
+__syncthreads();
+""",
+    emulation="emu::sync_grid(where);",
+    doc="all threads of all blocks meet; the launch must be cooperative, and one at a time",
+)
+device_function(
     "sync_warp",
     "void sync_warp(site where, uint32_t mask = 0xffffffffu)",
     ["mask"],

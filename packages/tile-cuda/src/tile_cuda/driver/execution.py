@@ -50,9 +50,9 @@ def build(artifact: Artifact) -> Callable[..., Any]:
     cubin, ptx = (_content(artifact.binaries.get(f"kernel.{kind}", b"")) for kind in ("cubin", "ptx"))
     found = json.loads(artifact.sources["lines.json"])["kernels"]
     shared = {kernel["name"]: kernel["shared_bytes"] for kernel in found}
-    return HostCall(
-        artifact.function, artifact.sources["launch.py"], DriverModule(cubin, ptx, artifact.target.get("arch")), shared
-    )
+    together = frozenset(kernel["name"] for kernel in found if kernel.get("cooperative"))
+    module = DriverModule(cubin, ptx, artifact.target.get("arch"))
+    return HostCall(artifact.function, artifact.sources["launch.py"], module, shared, together)
 
 
 def _content(binary: Any) -> bytes:
@@ -70,11 +70,19 @@ class HostCall(host_call.HostCall):
         text: its host function in Python.
         module: the device code; anything with `DriverModule.launch`.
         shared_bytes: what each kernel needs.
+        cooperative: kernels all of whose blocks must run at once.
     """
 
-    def __init__(self, function: PrimFunc, text: str, module: Any, shared_bytes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        function: PrimFunc,
+        text: str,
+        module: Any,
+        shared_bytes: Mapping[str, int],
+        cooperative: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(function, text, self._launch, "cuda")
-        self.module, self.shared_bytes = module, shared_bytes
+        self.module, self.shared_bytes, self.cooperative = module, shared_bytes, cooperative
 
     def _launch(
         self, kernel: str, sizes: Sequence[int], arguments: Sequence[Any], types: Sequence[str], device: int
@@ -84,4 +92,5 @@ class HostCall(host_call.HostCall):
         values = [_CTYPES[name](value) for name, value in zip(types, arguments)]
         stream = torch.cuda.current_stream(device).cuda_stream if torch.cuda.is_available() else 0
         shared = max(sizes[6], self.shared_bytes[kernel])
-        self.module.launch(kernel, sizes[:3], sizes[3:6], shared, values, device, stream)
+        options = {"cooperative": True} if kernel in self.cooperative else {}
+        self.module.launch(kernel, sizes[:3], sizes[3:6], shared, values, device, stream, **options)

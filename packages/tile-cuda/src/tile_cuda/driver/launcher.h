@@ -21,6 +21,7 @@ typedef struct {
   int (*cuModuleGetFunction)(void**, void*, const char*);
   int (*cuFuncSetAttribute)(void*, int, int);
   int (*cuLaunchKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  int (*cuLaunchCooperativeKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**);
   int (*cuGetErrorName)(int, const char**);
   int (*cuGetErrorString)(int, const char**);
   int (*cuThreadExchangeStreamCaptureMode)(int*);
@@ -29,6 +30,7 @@ typedef struct {
 typedef struct {
   const char* name;
   int shared_bytes;
+  int cooperative; /* all blocks must run at once */
   void* functions[TILE_MAX_DEVICES];
 } tile_kernel_t;
 
@@ -98,6 +100,7 @@ TILE_COLD int tile_open_driver(const char* kernel) {
   TILE_SYMBOL(cuModuleGetFunction)
   TILE_SYMBOL(cuFuncSetAttribute)
   TILE_SYMBOL(cuLaunchKernel)
+  TILE_SYMBOL(cuLaunchCooperativeKernel)
   TILE_SYMBOL(cuGetErrorName)
   TILE_SYMBOL(cuGetErrorString)
   TILE_SYMBOL(cuThreadExchangeStreamCaptureMode)
@@ -195,8 +198,11 @@ static int tile_launch(tile_kernel_t* kernel, int device, const int64_t* size, v
   }
   if (TILE_LIKELY(rc == 0)) {
     void* stream = TVMFFIEnvGetStream(kDLCUDA, device);
-    int code = tile_driver.cuLaunchKernel(function, (unsigned)size[0], (unsigned)size[1], (unsigned)size[2], (unsigned)size[3],
-                                          (unsigned)size[4], (unsigned)size[5], (unsigned)size[6], stream, arguments, NULL);
+    const unsigned gx = (unsigned)size[0], gy = (unsigned)size[1], gz = (unsigned)size[2];
+    const unsigned bx = (unsigned)size[3], by = (unsigned)size[4], bz = (unsigned)size[5], bytes = (unsigned)size[6];
+    int code = TILE_UNLIKELY(kernel->cooperative)
+                   ? tile_driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, bytes, stream, arguments)
+                   : tile_driver.cuLaunchKernel(function, gx, gy, gz, bx, by, bz, bytes, stream, arguments, NULL);
     if (TILE_UNLIKELY(code)) rc = tile_bad_launch(kernel->name, size, code);
   }
   if (other) tile_driver.cuCtxPopCurrent_v2(&current);

@@ -58,9 +58,10 @@ class DriverModule:
         arguments: Sequence[Any],
         device: int,
         stream: int,
+        cooperative: bool = False,
     ) -> None:
-        """Runs a kernel; `arguments` are ctypes values in the order of its parameters. A grid without blocks is nothing
-        to do.
+        """Runs a kernel, all its blocks at once where it is `cooperative`; `arguments` are ctypes values, one for each
+        parameter. A grid without blocks is nothing to do.
 
         Raises:
             ToolchainError: there is no driver, or it refuses; the error names kernel and configuration.
@@ -77,9 +78,11 @@ class DriverModule:
         try:
             function = self._function(kernel, device, shared_bytes)
             slots = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(a) for a in arguments))
-            status = driver.cuLaunchKernel(
-                function, *grid, *threads, shared_bytes, ctypes.c_void_p(stream), slots, None
-            )
+            launch = (function, *grid, *threads, shared_bytes, ctypes.c_void_p(stream), slots)
+            if cooperative:
+                status = driver.cuLaunchCooperativeKernel(*launch)
+            else:
+                status = driver.cuLaunchKernel(*launch, None)
             _check(status, kernel, "launch", configuration)
         finally:
             driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))

@@ -57,6 +57,7 @@ bool enabled(Site site) noexcept;
 
 void sync_threads(Site site);                               // all threads of the block (barrier 0)
 int sync_threads_count(Site site, int predicate);           // the same, and the number of threads with a true predicate
+void sync_grid(Site site);                                  // all threads of all blocks
 void bar_sync(Site site, uint32_t id, uint32_t count);      // id 0..15, count a multiple of 32
 void bar_arrive(Site site, uint32_t id, uint32_t count);
 void sync_warp(Site site, uint32_t mask);                   // orders memory among the lanes of the mask

@@ -280,6 +280,9 @@ inline void prepare() {
     for (auto& block : e.resident) e.pool.push_back(std::move(block));
     e.resident.clear();
     e.released.clear();
+    e.grid_arrived = 0;
+    e.grid_waiting.clear();
+    e.grid_knows.clear();
     e.random = e.seed * 0x9E3779B97F4A7C15ULL | 1;
     e.next_block = e.depth = 0;
     e.trace.clear();

@@ -149,6 +149,9 @@ struct Engine {
     bool repeats = false;  // the run would go on as another one did, and ends here
     uintptr_t image_low = 0, image_high = 0;
     std::unordered_map<uint64_t, Pieces> released;  // by address of an atomic
+    uint64_t grid_arrived = 0;                      // threads of all blocks that wait for the rest of the grid
+    std::vector<Thread*> grid_waiting;
+    Pieces grid_knows;
 
     // results
     std::vector<Finding> findings;

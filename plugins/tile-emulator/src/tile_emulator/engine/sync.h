@@ -93,6 +93,34 @@ void bar_arrive(Site site, uint32_t id, uint32_t count) {
     if (enabled(site)) barrier(id, count, false, 0, EMU_PC, "bar_arrive");
 }
 
+// All threads of all blocks: those that came know what each of them did. Blocks that have not begun are admitted as soon as nobody can go on.
+void sync_grid(Site site) {
+    if (!enabled(site)) return;
+    Engine& e = engine;
+    Thread& me = *e.current;
+    me.pc = EMU_PC;
+    land_some(me);
+    Knowledge::merge(e.grid_knows, me.knows.snapshot());
+    ++me.knows.clock;
+    if (++e.grid_arrived < static_cast<uint64_t>(e.threads) * e.order.size()) {
+        e.grid_waiting.push_back(&me);
+        suspend_blocked(State::barrier, "sync_grid");
+        return;
+    }
+    ++e.progress;
+    e.grid_arrived = 0;
+    const Pieces known = std::move(e.grid_knows);
+    e.grid_knows.clear();
+    const std::vector<Thread*> waiting = std::move(e.grid_waiting);
+    e.grid_waiting.clear();
+    for (Thread* thread : waiting) {
+        thread->knows.learn(known);
+        wake(thread);
+    }
+    me.knows.learn(known);
+    if (e.schedule != Schedule::in_order) suspend_ready(false);
+}
+
 // ---- warp collectives -----------------------------------------------------------------------------------------------------------
 static void gather(const char* name, uint32_t mask, void* payload, void (*body)(void* const*, uint32_t), bool orders, uint32_t pc) {
     Engine& e = engine;

@@ -1564,6 +1564,11 @@ TILE_FN void sync_threads(site where) {
   emu::sync_threads(where);
 }
 
+// all threads of all blocks meet; the launch must be cooperative, and one at a time
+TILE_FN void sync_grid(site where) {
+  emu::sync_grid(where);
+}
+
 // the lanes of the mask meet
 TILE_FN void sync_warp(site where, uint32_t mask = 0xffffffffu) {
   emu::sync_warp(where, mask);

@@ -37,6 +37,8 @@ TILE_FN T* tensor_at(const char*, uint64_t address, uint64_t) {
   return (T*)address;
 }
 struct site {};
+// Blocks that have come to sync_grid; it turns its highest bit when all have.
+static __device__ unsigned grid_arrivals;
 typedef uint4 word16;
 typedef unsigned long long word8;
 typedef unsigned int word4;
@@ -1582,6 +1584,20 @@ namespace tile {
 
 // all threads of the block meet
 TILE_FN void sync_threads(site where) {
+  __syncthreads();
+}
+
+// all threads of all blocks meet; the launch must be cooperative, and one at a time
+TILE_FN void sync_grid(site where) {
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    bool first = blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0;
+    __threadfence();
+    unsigned before = atomicAdd(&grid_arrivals, first ? 0x80000000u - (blocks - 1) : 1u);
+    while (((before ^ *(volatile unsigned*)&grid_arrivals) & 0x80000000u) == 0) {}
+    __threadfence();
+  }
   __syncthreads();
 }
 

@@ -35,6 +35,8 @@ TILE_FN T* tensor_at(const char*, uint64_t address, uint64_t) {
   return (T*)address;
 }
 struct site {};
+// Blocks that have come to sync_grid; it turns its highest bit when all have.
+static __device__ unsigned grid_arrivals;
 typedef uint4 word16;
 typedef unsigned long long word8;
 typedef unsigned int word4;
