@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -95,10 +94,10 @@ def calls(rounds: int, device: str, count: int = 500) -> dict[str, list[float]]:
 def tuning(device: str, size: int = 512) -> dict[str, Any]:
     """Seconds that 32 configurations of a gemm take: compiling with one worker and with all, and the whole tuning."""
     import gemm
-    import torch
 
     import tile_core as tile
     from tile_core.settings import settings
+    from tile_runtime.compiler import clear_memory
 
     configs = [
         {"block_M": m, "block_N": n, "block_K": k}
@@ -111,13 +110,14 @@ def tuning(device: str, size: int = 512) -> dict[str, Any]:
     print("|---|---|")
     for workers in (1, cores):
         with tempfile.TemporaryDirectory() as folder, settings.scope(cache_dir=Path(folder)):
+            clear_memory()
             fresh = tile.jit(out_idx=[-1], target=device)(gemm.matmul.function)
             start = time.perf_counter()
             fresh.par_compile([{"M": size, "N": size, "K": size, **c} for c in configs], num_workers=workers)
             found[f"compile, {workers} workers"] = time.perf_counter() - start
             print(f"| compiled by {workers} workers | {found[f'compile, {workers} workers']:.1f} |", flush=True)
     with tempfile.TemporaryDirectory() as folder, settings.scope(cache_dir=Path(folder)):
-        warnings.simplefilter("ignore")
+        clear_memory()
         for label in ("tuned", "tuned again, from what is kept"):
             tuner = tile.AutoTuner.from_kernel(matmul, configs)
             tuner.set_profile_args(warmup=5, rep=50, ref_prog=_Reference())
@@ -128,7 +128,6 @@ def tuning(device: str, size: int = 512) -> dict[str, Any]:
             print(f"| {label} | {found[label]:.1f} |", flush=True)
         found["best"] = {"config": result.config, "ms": result.latency, "torch ms": result.ref_latency}
         print(result.report())
-    torch.manual_seed(0)
     return found
 
 

@@ -182,7 +182,8 @@ def main():
     import torch
 
     torch.manual_seed(0)
-    q, k, v = (torch.randn(1, 4, 200, 64, requires_grad=True) for _ in range(3))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    q, k, v = (torch.randn(1, 4, 200, 64, device=device, requires_grad=True) for _ in range(3))
     for causal in (False, True):
         o = torch.compile(lambda q, k, v, causal=causal: attention(q, k, v, causal)[0], fullgraph=True)(q, k, v)
         o.square().sum().backward()

@@ -15,9 +15,12 @@ def example():
     return module
 
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def inputs(rows, keys, dim=32, dtype=torch.float32):
     torch.manual_seed(0)
-    make = lambda extent: torch.randn(2, 2, extent, dim, dtype=dtype, requires_grad=True)  # noqa: E731
+    make = lambda extent: torch.randn(2, 2, extent, dim, dtype=dtype, device=DEVICE, requires_grad=True)  # noqa: E731
     return make(rows), make(keys), make(keys)
 
 
@@ -29,7 +32,7 @@ def test_gradients_are_those_of_torch(example, rows, keys, causal):
     ours = torch.autograd.grad((o * weight).sum() + (lse * lse_weight).sum(), (q, k, v))
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
     if causal:
-        scores = scores.masked_fill(~torch.ones(rows, keys, dtype=torch.bool).tril(), float("-inf"))
+        scores = scores.masked_fill(~torch.ones(rows, keys, dtype=torch.bool, device=DEVICE).tril(), float("-inf"))
     expected, expected_lse = scores.softmax(-1) @ v, scores.logsumexp(-1)
     theirs = torch.autograd.grad((expected * weight).sum() + (expected_lse * lse_weight).sum(), (q, k, v))
     torch.testing.assert_close(o, expected)
@@ -41,7 +44,7 @@ def test_gradients_are_those_of_torch(example, rows, keys, causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_pass_gradcheck(example, causal):
     torch.manual_seed(0)
-    q, k, v = (torch.randn(1, 1, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    q, k, v = (torch.randn(1, 1, 5, 4, dtype=torch.float64, device=DEVICE, requires_grad=True) for _ in range(3))
     assert torch.autograd.gradcheck(lambda *args: example.attention(*args, causal, 16, 16), (q, k, v))
 
 

@@ -240,6 +240,7 @@ class CudaDevice:
                 for _ in range(count):
                     call()
         except RuntimeError as error:
+            captured.reset()  # or torch's generator believes that it is still being captured
             raise OptionError(
                 "E-BENCH",
                 "do_bench: backend 'cudagraph' cannot capture the call",

@@ -106,6 +106,8 @@ class JitSubject:
         self._traces: dict[Any, Any] = {}
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        if not kwargs and len(args) == len(self.parameters):
+            return args
         return self.style.bind(tuple(args), dict(kwargs))
 
     def describe(self, values: Sequence[Any]) -> Described:

@@ -34,9 +34,11 @@ class Samples:
     Args:
         profile: what the caller said.
         given: the caller's tensors, for every configuration; None where they are made.
+        kind: of the target: where tensors are made.
     """
 
-    def __init__(self, profile: ProfileArgs, given: Sequence[Any] | None) -> None:
+    def __init__(self, profile: ProfileArgs, given: Sequence[Any] | None, kind: str) -> None:
+        self.kind = kind
         self.profile = profile
         self.given = given
         self._folder = tempfile.TemporaryDirectory(prefix="tile-tune-")
@@ -152,7 +154,7 @@ class Samples:
             supplied = self.profile.supply_prog(list(signature.params))
             found = list(supplied) if isinstance(supplied, (list, tuple)) else [supplied]
         else:
-            return self._generated(function, signature)
+            return self._generated(signature)
         if len(found) != len(signature.inputs):
             raise OptionError(
                 "E-TUNE-OPTION",
@@ -162,10 +164,10 @@ class Samples:
             )
         return found
 
-    def _generated(self, function: PrimFunc, signature: Signature) -> list[Any]:
+    def _generated(self, signature: Signature) -> list[Any]:
         import torch
 
-        on_gpu = str(function.attr("target") or "").startswith("cuda") or _default_is_cuda(function)
+        on_gpu = self.kind == "cuda" and torch.cuda.is_available()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(SEED)
             kind = self.profile.supply_type
@@ -192,11 +194,3 @@ class Samples:
 
 def _here(item: Any) -> Any:
     return item.detach().cpu() if hasattr(item, "detach") else item
-
-
-def _default_is_cuda(function: PrimFunc) -> bool:
-    """Whether tensors for this function are made on a GPU: where torch has one and no CPU target is asked for."""
-    import torch
-
-    target = str(function.attr("target") or settings.default_target)
-    return torch.cuda.is_available() and not target.startswith("cpu")

@@ -158,7 +158,7 @@ class AutoTuner:
         (candidate,) = self._traced([Trial(dict(parameters or {}))])
         if candidate.request is None:
             raise OptionError("E-TUNE-OPTION", f"{shown(parameters or {})}: {candidate.trial.reason}")
-        with Samples(self.profile, None) as samples:
+        with Samples(self.profile, self._tensors(), candidate.request.target.kind) as samples:
             return Store().key(
                 self._parts(candidate, samples, {**keys, **{k: str(v) for k, v in (extra or {}).items()}})
             )
@@ -213,7 +213,8 @@ class AutoTuner:
         keys = callback_keys(profile.callbacks())
         store = Store(keys is not None)
         wanted = sys.stderr.isatty() or settings.verbose if progress is None else progress
-        with Samples(profile, self._tensors()) as samples, ExitStack() as stack:
+        kind = next((c.request.target.kind for c in candidates if c.request is not None), "cpu")
+        with Samples(profile, self._tensors(), kind) as samples, ExitStack() as stack:
             for candidate in candidates:
                 if candidate.open:
                     samples.prepare(candidate.function, candidate.inputs)

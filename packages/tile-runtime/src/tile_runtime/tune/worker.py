@@ -84,7 +84,7 @@ def _measured(kernel: Any, job: Mapping[str, Any]) -> dict[str, Any]:
     source = io.BytesIO(job["data"]) if isinstance(job["data"], bytes) else job["data"]
     saved = torch.load(source, weights_only=True)
     inputs = [item.to(device) if isinstance(item, torch.Tensor) else item for item in saved["inputs"]]
-    if device.type == "cuda":
+    if device.index is not None:
         torch.cuda.set_device(device)
     copies = [item.clone(memory_format=torch.preserve_format) if hasattr(item, "clone") else item for item in inputs]
     returned = kernel(*copies)
