@@ -12,7 +12,7 @@ def test_the_kernels_of_the_page_trace(request, monkeypatch):
     text = (request.config.rootpath / "docs" / "language.md").read_text(encoding="utf-8")
     monkeypatch.setattr(tile, "jit", jit_function, raising=False)
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     for block in blocks:
         name = "kernel" if "\nkernel = " in block else None
         made = from_source(block, {"T": T, "tile": tile}, name=name)

@@ -130,3 +130,7 @@ def test_views_addresses_and_workspaces_are_kept_by_the_text(trace):
     again = parse(function.script())
     assert isinstance(again, PrimFunc)
     assert structural_equal(again, function)
+
+
+def test_an_assumption_without_a_condition_states_nothing(body):
+    assert body("T.assume()\nB[0, 0] = 0.0") == "B[0, 0] = 0.0"

@@ -122,7 +122,7 @@ def memory_at(address: int, count: int, dtype: DType) -> np.ndarray:
             help="pass data_ptr() of a tensor that lives as long as the call",
         )
     raw = (ctypes.c_ubyte * (count * held.itemsize)).from_address(address)
-    return np.frombuffer(raw, dtype=np.uint8).view(held)
+    return np.ctypeslib.as_array(raw).view(held)
 
 
 class LaneConflict(Exception):

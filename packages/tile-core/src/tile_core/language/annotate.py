@@ -34,10 +34,12 @@ declare_codes(
 _ORDERS = ("row", "column", "mlx")
 
 
-def assume(cond: Any) -> None:
+def assume(cond: Any = None) -> None:
     """States a fact, the condition `cond`: the compiler may use it from here to the end of the enclosing body. Facts
-    about sizes are checked when the kernel is called."""
+    about sizes are checked when the kernel is called. Without a condition nothing is stated."""
     builder = require_builder("T.assume")
+    if cond is None:
+        return
     condition = known(cond)
     if not is_expression(condition):
         if condition:

@@ -13,7 +13,7 @@ from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import known, require_builder
 from ..frontend.operators import as_condition
-from ..ir import AccessPtr, Call, Evaluate, IntImm, const
+from ..ir import AccessPtr, Call, Evaluate, Expr, IntImm, const
 from ..tileop import Copy
 from .operands import annotation_pairs, paired_regions, require_width
 
@@ -87,7 +87,7 @@ def ptx_cp_async(dst_access_ptr: Any, src_access_ptr: Any, num_elems: int, predi
             (target,),
             f"copy {' or '.join(str(n // size) for n in _SIZES if n % size == 0)} elements of {target.dtype} at a time",
         )
-    args = [
+    args: list[Expr] = [
         AccessPtr(target, dst_access_ptr.indices, const(count, "int32"), "w"),
         AccessPtr(source, src_access_ptr.indices, const(count, "int32"), "r"),
     ]

@@ -54,7 +54,8 @@ def Parallel(
         extents: one or more extents, outermost first.
         coalesced_width: elements a thread should access at once.
         loop_layout: a T.Fragment that maps iterations to threads.
-        prefer_async: whether copies from global to shared memory in the body should be asynchronous.
+        prefer_async: whether copies from global to shared memory in the body should be asynchronous; a hint that is
+            kept, and that no target of this version acts on (T.copy and T.async_copy are).
         annotations: further hints, by name.
     """
     if not extents:

@@ -33,7 +33,7 @@ def meta_class(cls: type) -> type:
         raise CompileError(
             "E-META", "T.meta_class decorates a class", facts=[f"found {cls!r}"], help="write it above `class Name:`"
         )
-    plain = cls.__setattr__
+    plain: Any = cls.__setattr__
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
         held = self.__dict__.get(name) if hasattr(self, "__dict__") else None

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..errors import CompileError, declare_codes
 from ..frontend.builder import Builder, Frame, LoopFrame, known, require_builder
+from ..frontend.loops import loop_bound
 from ..frontend.operators import as_condition, is_expression
 from ..frontend.placeholder import refuse_placeholder
 from ..ir import Attr, Buffer, Call, Evaluate, Expr, IntImm, Var, as_expr, binary, find_intrinsic
 from ..ir import If as _If
 from .allocate import alloc_fragment, alloc_global, alloc_local, alloc_shared
 from .allreduce import CommReducer, reduce_scope
-from .loop import loop_bound
 from .views import view
 
 __all__ = [

@@ -88,7 +88,7 @@ class _Split(Rewriter):
             name = entry
             self._check_source(node)
             symbols = list(dict.fromkeys(_SourceArguments.of(node)))
-        params = tuple(narrow.get(s, s) for s in symbols)
+        params: tuple[Any, ...] = tuple([narrow.get(s, s) for s in symbols])
         launch = node.with_(body=seq(*binds, node.body)) if binds else node
         kernel = PrimFunc(name, params, launch, span=node.span).with_attr("calling_convention", "device")
         target = self.function.attr("target")
