@@ -144,9 +144,8 @@ class ThreadJudge:
         with _Scope(self.prover) as scope:
             for var in {*_variables(moved), *_variables(b)}:
                 self._range(scope, var, renamed)
+            # That their bounds meet without the conditions is known here.
             ranges = (moved.low, moved.high), (b.low, b.high)
-            if ranges_apart(*ranges, self.prover):
-                return True
             if a.buffer is b.buffer and versions_apart(*ranges, _offset(a.buffer), self.prover):
                 return True
             conditions = (*moved.conditions, *b.conditions)
