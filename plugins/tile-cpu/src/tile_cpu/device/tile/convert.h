@@ -5,6 +5,19 @@
 
 namespace tile {
 
+// Integer lanes of another size. GCC takes a widening by more than twice lane by lane, so it goes by doublings.
+template <class L, int N, class S>
+TILE_FN raw_t<L, N> widen_lanes(S v) {
+  using From = std::decay_t<decltype(v[0])>;
+  if constexpr (sizeof(L) >= 4 * sizeof(From)) {
+    using Signed = typename int_of_size<2 * int(sizeof(From))>::type;
+    using Twice = std::conditional_t<std::is_signed<From>::value, Signed, std::make_unsigned_t<Signed>>;
+    return widen_lanes<L, N>(__builtin_convertvector(v, raw_t<Twice, N>));
+  } else {
+    return __builtin_convertvector(v, raw_t<L, N>);
+  }
+}
+
 template <int N>
 TILE_FN vec<bf16, N> to_bf16(vec<float, N> x) {
   using U = raw_t<uint32_t, N>;
@@ -126,7 +139,7 @@ template <class F, int N>
 TILE_FN vec<float, N> from_small(vec<small_float<F>, N> x) {
   using U = raw_t<uint32_t, N>;
   using FV = raw_t<float, N>;
-  const U b = __builtin_convertvector(x.v, U);
+  const U b = widen_lanes<uint32_t, N>(x.v);
   if constexpr (!F::is_signed) {
     U bits = b == 0 ? U{} + 0x00400000u : b << 23;
     return vec<float, N>((FV)(b == 0xff ? U{} + 0x7fffffffu : bits));
@@ -173,10 +186,33 @@ TILE_FN vec<float, N> integer_to_odd(vec<T, N> x) {
   return r;
 }
 
+// Halves of a vector, and two vectors as one.
+template <bool High, class T, int N>
+TILE_FN vec<T, N / 2> half_of(vec<T, N> x) {
+  typename vec<T, N / 2>::raw r;
+  __builtin_memcpy(&r, (const char*)&x.v + (High ? sizeof r : 0), sizeof r);
+  return vec<T, N / 2>(r);
+}
+template <class T, int N>
+TILE_FN vec<T, 2 * N> join_halves(vec<T, N> low, vec<T, N> high) {
+  typename vec<T, 2 * N>::raw r;
+  __builtin_memcpy(&r, &low.v, sizeof low.v);
+  __builtin_memcpy((char*)&r + sizeof low.v, &high.v, sizeof high.v);
+  return vec<T, 2 * N>(r);
+}
+
+// Whether the way goes through 32-bit lanes that fill more than a register: then half a vector at a time.
+template <class To, class T, int N>
+constexpr bool converts_in_halves =
+    N >= 8 && N * 4 > TILE_VECTOR_BYTES && !std::is_same<To, T>::value && !std::is_same<To, bool>::value &&
+    ((is_floating<T> || is_floating<To>)) && sizeof(lane_t<T>) <= 4 && sizeof(lane_t<To>) <= 4;
+
 template <class To, class T, int N>
 TILE_FN vec<To, N> convert(vec<T, N> x) {
   if constexpr (std::is_same<To, T>::value) {
     return x;
+  } else if constexpr (converts_in_halves<To, T, N>) {
+    return join_halves(convert<To>(half_of<false>(x)), convert<To>(half_of<true>(x)));
   } else if constexpr (std::is_same<To, bool>::value) {
     if constexpr (is_half<T>) return convert<bool>(convert<float>(x) != vec<float, N>(0.0f));
     else if constexpr (is_nibble<T>) return convert<bool>(convert<int8_t>(x) != vec<int8_t, N>(int8_t(0)));
@@ -211,9 +247,11 @@ TILE_FN vec<To, N> convert(vec<T, N> x) {
     else return to_small<typename To::format, true>(f);
   } else if constexpr (std::is_floating_point<To>::value && !std::is_floating_point<T>::value && sizeof(lane_t<T>) < 4) {
     // GCC has no direct narrow integer ↔ float vector conversion and would go lane by lane: step through int32.
-    return convert<To>(vec<int32_t, N>(__builtin_convertvector(x.v, raw_t<int32_t, N>)));
+    return convert<To>(vec<int32_t, N>(widen_lanes<int32_t, N>(x.v)));
   } else if constexpr (std::is_floating_point<T>::value && std::is_integral<To>::value) {
     return truncate<To>(x);
+  } else if constexpr (std::is_integral<To>::value && std::is_integral<lane_t<T>>::value && sizeof(lane_t<T>) < 4) {
+    return vec<To, N>((typename vec<To, N>::raw)widen_lanes<lane_t<To>, N>(x.v));
   } else {
     return vec<To, N>(__builtin_convertvector(x.v, typename vec<To, N>::raw));
   }
