@@ -240,11 +240,13 @@ class CudaDevice:
                 for _ in range(count):
                     call()
         except RuntimeError as error:
-            captured.reset()  # or torch's generator believes that it is still being captured
             raise OptionError(
                 "E-BENCH",
                 "do_bench: backend 'cudagraph' cannot capture the call",
-                facts=(f"found: {str(error).splitlines()[0]}",),
+                facts=(
+                    f"found: {str(error).splitlines()[0]}",
+                    "torch's random numbers on this device may be of no use any more in this process",
+                ),
                 help="a call that synchronises or reads results cannot be captured; use backend='event'",
             ) from error
         return captured.replay
