@@ -92,12 +92,14 @@ def test_a_copy_that_nobody_waits_for_is_waited_for(place):
     def main(A: T.Tensor((256,), "float32"), B: T.Tensor((256,), "float32")):
         with T.Kernel(1, threads=64):
             tile = T.alloc_shared((256,), "float32")
-            T.async_copy(A, tile)
+            T.async_copy(A, tile, coalesced_width=2)
             for j in T.Parallel(256):
                 B[j] = tile[255 - j]
 
     a = torch.randn(256)
-    check(place, main, a, torch.zeros(256), want={1: a.flip(0)})
+    kernel = check(place, main, a, torch.zeros(256), want={1: a.flip(0)})
+    if place == "emulated":
+        assert "cp_async<8>" in kernel.kernel_source
 
 
 def test_threads_copy_elements_of_their_own(place):

@@ -174,8 +174,9 @@ def test_how_parallel_loops_are_laid_out(place):
     @T.prim_func
     def main(A: T.Tensor((32, 8), "float32"), B: T.Tensor((32, 8), "float32"), C: T.Tensor((32, 8), "float32")):
         with T.Kernel(1, threads=32):
-            tile = T.alloc_shared((32, 8), "float32")
-            T.copy(A, tile, coalesced_width=2)
+            tile, other = T.alloc_shared((32, 8), "float32"), T.alloc_shared((32, 8), "float32")
+            T.copy(A, other, loop_layout=rows)
+            T.copy(other, tile, coalesced_width=2)
             for i, j in T.Parallel(32, 8, loop_layout=rows):
                 B[i, j] = tile[i, j] * 2
             for i, j in T.Parallel(32, 8, coalesced_width=2):

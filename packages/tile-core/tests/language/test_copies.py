@@ -37,6 +37,13 @@ g = T.alloc_shared((16, 32), "float16")
         ("T.ptx_cp_async(T.address_of(g[0, 0]), T.address_of(A[0, 0]), 4)", "E-ASYNC", "one type"),
         ("T.ptx_cp_async(T.address_of(s[0, 0]), T.address_of(A[0, 0]), 3)", "E-ASYNC", "1 or 2 or 4 elements"),
         ("T.ptx_cp_async(T.address_of(s[0, 0]), T.address_of(A[0, 0]), n)", "E-ASYNC", "num_elems="),
+        ("T.copy(A[0:16, :], s, loop_layout=3)", "E-OPERAND-OPTION", "loop_layout=3"),
+        ("T.copy(A[0:16, :], s, loop_layout=T.Fragment((16, 16), lambda i, j: (i, j)))", "E-OPERAND-OPTION", "not fit"),
+        (
+            "for i in T.Parallel(64, loop_layout=T.Fragment((64,), lambda i: (i, 0))):\n    I[0, 0, 0, 0] = 1.0",
+            "E-OPERAND-OPTION",
+            "threads of a block: 32",
+        ),
         ("T.ptx_wait_group(n)", "E-ASYNC", "T.ptx_wait_group"),
         ("T.ptx_wait_group(-1)", "E-ASYNC", "-1"),
     ],

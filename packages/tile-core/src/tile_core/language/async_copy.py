@@ -15,7 +15,7 @@ from ..frontend.builder import known, require_builder
 from ..frontend.operators import as_condition
 from ..ir import AccessPtr, Call, Evaluate, Expr, IntImm, const
 from ..tileop import Copy
-from .operands import annotation_pairs, paired_regions, require_width
+from .operands import annotation_pairs, paired_regions, require_loop_layout, require_width
 
 __all__ = ["async_copy", "ptx_commit_group", "ptx_cp_async", "ptx_wait_group"]
 
@@ -51,6 +51,8 @@ def async_copy(
             help="use T.copy for other memories",
         )
     require_width("T.async_copy", coalesced_width)
+    moving = [e for e in target.tile_extents() if not (isinstance(e, IntImm) and e.value == 1)]
+    require_loop_layout("T.async_copy", loop_layout, moving)
     given = {"coalesced_width": coalesced_width, "loop_layout": loop_layout, "asynchronous": True}
     builder.emit_op(Copy(source, target, annotation_pairs("T.async_copy", given, annotations), span=builder.span))
     ptx_commit_group()

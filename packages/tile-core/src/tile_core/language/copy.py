@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..frontend.builder import require_builder
+from ..ir import BufferRegion, Expr, IntImm
 from ..tileop import Copy
-from .operands import annotation_pairs, paired_regions, require_flag, require_option, require_width
+from .operands import annotation_pairs, paired_regions, require_flag, require_loop_layout, require_option, require_width
 
 __all__ = ["copy"]
 
@@ -60,4 +61,10 @@ def copy(
         "loop_layout": loop_layout,
     }
     source, target = paired_regions("T.copy", ("src", src), ("dst", dst))
+    require_loop_layout("T.copy", loop_layout, _moving(target))
     builder.emit_op(Copy(source, target, annotation_pairs("T.copy", given, annotations), span=builder.span))
+
+
+def _moving(region: BufferRegion) -> list[Expr]:
+    """The extents that a copy runs over: those that are not 1."""
+    return [e for e in region.tile_extents() if not (isinstance(e, IntImm) and e.value == 1)]

@@ -11,6 +11,7 @@ from ..frontend.loops import Nest, PersistentTiles, loop_bound, serial_range
 from ..frontend.operators import as_condition, is_expression
 from ..ir import Break, Continue, IntImm, const
 from ..ir import While as _While
+from .operands import require_loop_layout
 
 __all__ = [
     "Parallel",
@@ -73,6 +74,7 @@ def Parallel(
             )
         axes.append((const(0, extent.dtype), extent, None))
     _require_positive("T.Parallel", "coalesced_width", coalesced_width)
+    require_loop_layout("T.Parallel", loop_layout, [extent for _, extent, _ in axes])
     given = {"coalesced_width": coalesced_width, "loop_layout": loop_layout, "prefer_async": prefer_async}
     return Nest("T.Parallel", "parallel", tuple(axes), _annotations(given, annotations))
 

@@ -15,6 +15,7 @@ from ..frontend.builder import ScalarRef, require_builder
 from ..frontend.placeholder import Placeholder
 from ..frontend.regions import static_value
 from ..ir import Buffer, BufferLoad, BufferRegion, Expr, IntImm, Ramp, const, full_region
+from ..layout import Fragment
 
 __all__ = ["annotation_pairs", "paired_regions", "scalar_or_region", "tile_region"]
 
@@ -124,6 +125,33 @@ def require_width(op: str, width: Any) -> None:
         f"{op} does not take coalesced_width={width!r}",
         facts=["allowed: a positive integer"],
         help="leave coalesced_width out",
+    )
+
+
+def require_loop_layout(op: str, layout: Any, extents: Sequence[Any]) -> None:
+    """A loop_layout: a T.Fragment over the iterations, on no more threads than the block has; or None."""
+    if layout is None:
+        return
+    facts = [f"iterations: {list(extents)!r}", f"found {layout!r}"]
+    if not isinstance(layout, Fragment):
+        raise CompileError(
+            "E-OPERAND-OPTION",
+            f"{op} does not take loop_layout={layout!r}",
+            facts=facts,
+            help="pass a T.Fragment that says which thread runs which iteration",
+        )
+    sizes = [e.value if isinstance(e, IntImm) else e for e in extents]
+    kernel = require_builder(op).kernel
+    threads = 1
+    for extent in kernel.threads if kernel is not None else ():
+        threads *= extent
+    if list(layout.domain) == sizes and (kernel is None or not kernel.threads or layout.threads <= threads):
+        return
+    raise CompileError(
+        "E-OPERAND-OPTION",
+        f"the loop_layout of {op} does not fit",
+        facts=[*facts, f"threads of a block: {threads if kernel is not None and kernel.threads else 'not known'}"],
+        help=f"make a T.Fragment of shape {sizes} on the threads of the block",
     )
 
 

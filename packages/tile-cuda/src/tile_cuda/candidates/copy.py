@@ -74,7 +74,10 @@ class AsyncCopy(Candidate):
         src, dst = op.src, op.dst
         if not architecture(facts.target).async_copy:
             return Declined(f"cp.async needs sm_80, the target is {facts.target}")
-        alone = bool(dict(op.annotations).get("asynchronous"))
+        wishes = dict(op.annotations)
+        if wishes.get("loop_layout") is not None:
+            return Declined("a loop_layout says which thread copies what, through its registers")
+        alone = bool(wishes.get("asynchronous"))
         if facts.pipelined is None and not alone:
             return Declined("the copy stands in no T.Pipelined loop, so nothing would run beside it")
         if src.buffer.is_on_chip or dst.buffer.scope != "shared" or dst.buffer.data is not None:
@@ -158,7 +161,9 @@ def _width(op: Copy, facts: Facts) -> int:
     if not is_one(strides[-1]):
         return 0
     extent = (dst.static_extents() or (0,))[-1]
-    for width in sorted(CP_ASYNC_BYTES, reverse=True):
+    wanted = dict(op.annotations).get("coalesced_width")
+    widest = max(CP_ASYNC_BYTES) if wanted is None else wanted * bits // 8
+    for width in sorted((w for w in CP_ASYNC_BYTES if w <= widest), reverse=True):
         vector = width * 8 // bits
         if vector == 0 or width * 8 % bits or extent % vector:
             continue
