@@ -288,9 +288,11 @@ def test_overwriting_a_copy_that_is_under_way_needs_a_wait():
     assert k.words(async_write(k.s, k.tx), commit(), k.put(binary("add", k.tx, 128))) == "copy commit put"
 
 
-def test_copies_do_not_wait_for_each_other():
-    k, i = Kernel(), Var("i")
-    assert "wait" not in k.words(loop(i, 4, async_write(k.s, k.tx), async_write(k.s, k.tx)))
+def test_copies_wait_for_each_other_only_where_a_thread_makes_both_into_one_place():
+    k, i = Kernel(size=1024), Var("i")
+    turns = binary("add", k.tx, binary("mul", i, 128))
+    assert k.words(loop(i, 4, async_write(k.s, turns)), commit()) == "for copy commit"
+    assert k.words(async_write(k.s, k.tx), commit(), async_write(k.s, k.tx)) == "copy commit wait copy"
 
 
 def test_a_meeting_inside_a_loop_does_not_hide_a_copy_from_before_it():

@@ -75,6 +75,7 @@ class InjectSoftwarePipeline(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
         planner = _Planner(function)
         planner.visit(function.body)
+        planner.settle()
         if not planner.schedules:
             return function
         context.solver_queries += planner.prover.solver_queries
@@ -117,6 +118,7 @@ class _Planner(Visitor):
         self.homes = _loops_that_use(function)
         self.prover = Prover()
         self.threads = 1
+        self.kept: set[Buffer] = set()
 
     def visit_KernelLaunch(self, node: KernelLaunch) -> None:
         self.threads = prod(e.value if isinstance(e, IntImm) else 1 for e in node.threads)
@@ -128,6 +130,20 @@ class _Planner(Visitor):
         if node.kind == "pipelined":
             self.schedules[node] = self._schedule(node)
         self.visit_children(node)
+
+    def settle(self) -> None:
+        """Takes versions from buffers that one of their loops keeps from iteration to iteration: all loops index a
+        buffer alike."""
+        kept: set[Buffer] = set()
+        ringed: set[Buffer] = set()
+        for schedule in self.schedules.values():
+            if schedule.found is not None:
+                used = {access.root for access in schedule.found.accesses.accesses}
+                kept |= {b for b in used if b in self.homes and b not in schedule.found.rings}
+                ringed |= schedule.found.rings
+        if kept & ringed:
+            self.kept = kept
+            self.schedules = {loop: self._schedule(loop) for loop in self.schedules}
 
     def _schedule(self, loop: For) -> Schedule:
         pipes: tuple[Pipe, ...] = loop.annotation("pipes", ())
@@ -141,6 +157,7 @@ class _Planner(Visitor):
             buffer
             for buffer, loops in self.homes.items()
             if buffer.memory.level == "block" and buffer.memory.addressable and None not in loops
+            if buffer not in self.kept
         }
         return schedule_loop(loop, depth, stages, order, own, self.prover)
 

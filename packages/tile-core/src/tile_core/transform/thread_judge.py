@@ -97,17 +97,18 @@ class ThreadJudge:
                         return a, b
         return None
 
-    def may_meet(self, a: SharedAccess, b: SharedAccess, distinct: bool = True) -> bool:
-        """Whether two threads, distinct ones or any, may touch one byte. What is not disproved may be."""
+    def may_meet(self, a: SharedAccess, b: SharedAccess, threads: str = "distinct") -> bool:
+        """Whether two threads, distinct ones or any, or the same one twice, may touch one byte. What is not disproved
+        may be."""
         low_a, high_a = self._reach(a)
         low_b, high_b = self._reach(b)
         if high_a <= low_b or high_b <= low_a:
             return False
         parts = (a.low, a.high, b.low, b.high, *a.conditions, *b.conditions)
-        key = (*map(self.key, parts), len(a.conditions), len(self.active), distinct)
+        key = (*map(self.key, parts), len(a.conditions), len(self.active), threads)
         known = self.known.get(key)
         if known is None:
-            known = self.known[key] = not self._apart(a, b, distinct)
+            known = self.known[key] = not self._apart(a, b, threads)
         return known
 
     def key(self, expr: Expr) -> tuple[Any, ...]:
@@ -134,11 +135,12 @@ class ThreadJudge:
             found = self.reaches[key] = ends
         return found
 
-    def _apart(self, a: SharedAccess, b: SharedAccess, distinct: bool) -> bool:
+    def _apart(self, a: SharedAccess, b: SharedAccess, threads: str) -> bool:
         shared = {loop.var for loop in self.active}
         renamed: dict[Any, Expr] = {}
+        kept = set(self.threads) if threads == "same" else set()
         for var in _variables(a):
-            if var in self.divergent_vars or (var in self.ranges and var not in shared):
+            if var not in kept and (var in self.divergent_vars or (var in self.ranges and var not in shared)):
                 renamed[var] = Var(f"{var.name}_other", var.dtype)
         moved = a.moved(renamed)
         with _Scope(self.prover) as scope:
@@ -159,12 +161,12 @@ class ThreadJudge:
                     other = binary("ne", thread, renamed[thread])
                     different = other if different is None else binary("or", different, other)
             if (
-                distinct
+                threads == "distinct"
                 and different is not None
                 and all(t in renamed or e == 1 for t, e in zip(self.threads, self.extents))
             ):
                 scope.assume(different)
-            if self._meet_in_tables(a, b, shared, distinct):
+            if threads != "same" and self._meet_in_tables(a, b, shared, threads == "distinct"):
                 return False
             disjoint = binary("or", binary("le", moved.high, b.low), binary("le", b.high, moved.low))
             return self.prover.proves(disjoint)

@@ -405,17 +405,19 @@ class _Walk:
     ) -> dict[str, tuple[SharedAccess, SharedAccess]]:
         """Queue → a copy that is under way and the access that needs it to be complete, by whatever thread.
 
-        Copies of one queue into one place are left to the meetings: they are no reason to wait for each other.
+        Copies of one queue that different threads make into one place are left to the meetings; those of one thread
+        land in any order, so the second must not be issued before the first is complete.
         """
         found: dict[str, tuple[SharedAccess, SharedAccess]] = {}
         for a in pending:
             if a.queue is None or self.judge.independent or (a.queue in found and found[a.queue][0].age is None):
                 continue
             for b, effects in reached:
-                if a.root is not b.root or not (a.writes or b.writes) or b.queue == a.queue:
+                if a.root is not b.root or not (a.writes or b.writes):
                     continue
                 (now,) = _after([a], _Flow(effects=list(effects))) or (None,)
-                if now is not None and now.queue is not None and self.judge.may_meet(a, b, distinct=False):
+                threads = "same" if b.queue == a.queue else "any"
+                if now is not None and now.queue is not None and self.judge.may_meet(a, b, threads):
                     found[a.queue] = (a, b)
                     break
         return found
