@@ -219,3 +219,20 @@ def test_errors():
     ):
         with pytest.raises(CompileError, match=code):
             make(body)
+
+
+@T.prim_func
+def lanes(A: T.Tensor((8,), "float32"), B: T.Tensor((4,), "float32")):
+    with T.Kernel(1, threads=1):
+        low = T.Shuffle([A[0], A[1], A[2], A[3]], [0, 1, 2, 3])
+        high = A[T.Ramp(4, 1, 4)]
+        B[T.Ramp(0, 1, 4)] = T.Shuffle([low, high], [7, 0, 5, 2])
+
+
+def test_lanes_of_several_vectors():
+    a = np.arange(8, dtype=np.float32)
+    for way, (_, b) in everywhere(lanes, a, np.zeros(4, np.float32)).items():
+        assert b.tolist() == [7, 0, 5, 2], way
+    machine_code(lanes)
+    with pytest.raises(CompileError, match="E-LANE"):
+        T.Shuffle([T.float32(1), T.float32(2)], [2])

@@ -44,7 +44,13 @@ from .debug import (
     device_assert,
     print,
 )
-from .extern import access_ptr, address_of, call_extern, import_source
+from .extern import (
+    access_ptr,
+    address_of,
+    call_extern,
+    call_pure_extern,
+    import_source,
+)
 from .fastmath import (
     __cos,
     __exp,
@@ -267,6 +273,7 @@ from .values import (
     reinterpret,
 )
 from .vectors import (
+    Shuffle,
     abs2,
     add2,
     extract_lane,
@@ -363,6 +370,7 @@ __all__ = [
     "Select",
     "Serial",
     "SharedBuffer",
+    "Shuffle",
     "StridedTensor",
     "Tensor",
     "Then",
@@ -438,6 +446,7 @@ __all__ = [
     "break_loop",
     "c2d_im2col",
     "call_extern",
+    "call_pure_extern",
     "cast",
     "cdiv",
     "ceil",

@@ -24,6 +24,7 @@ from ..frontend import Ref as Ref
 from .values import Select as Select
 from .loop import Serial as Serial
 from .tensor import SharedBuffer as SharedBuffer
+from .vectors import Shuffle as Shuffle
 from .tensor import StridedTensor as StridedTensor
 from .tensor import Tensor as Tensor
 from .statements import Then as Then
@@ -98,6 +99,7 @@ from .types import boolean as boolean
 from .loop import break_loop as break_loop
 from .rearrange import c2d_im2col as c2d_im2col
 from .extern import call_extern as call_extern
+from .extern import call_pure_extern as call_pure_extern
 from .values import cast as cast
 from .integers import cdiv as cdiv
 from .math import ceil as ceil
@@ -492,6 +494,7 @@ __all__ = [
     "Select",
     "Serial",
     "SharedBuffer",
+    "Shuffle",
     "StridedTensor",
     "Tensor",
     "Then",
@@ -567,6 +570,7 @@ __all__ = [
     "break_loop",
     "c2d_im2col",
     "call_extern",
+    "call_pure_extern",
     "cast",
     "cdiv",
     "ceil",

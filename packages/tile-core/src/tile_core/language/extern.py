@@ -11,7 +11,7 @@ from ..frontend.operators import is_expression
 from ..ir import AccessPtr, Buffer, BufferLoad, BufferRegion, Call, Expr, StringImm, as_expr, const, sum_of
 from ..ir import binary as _binary
 
-__all__ = ["access_ptr", "address_of", "call_extern", "import_source"]
+__all__ = ["access_ptr", "address_of", "call_extern", "call_pure_extern", "import_source"]
 
 declare_codes(
     {
@@ -52,6 +52,17 @@ def call_extern(dtype: Any, func_name: str, *args: Any) -> Call:
             )
         values.append(as_expr(arg))
     return Call("call_extern", (StringImm(func_name), *values), as_dtype(dtype))
+
+
+def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Call:
+    """`call_extern` of a function that only computes; calls are made as they stand, none is merged or left out.
+
+    Args:
+        dtype: what it returns.
+        func_name: its name in the target's language.
+        args: scalars, texts, and pointers from `address_of` and `access_ptr`.
+    """
+    return call_extern(dtype, func_name, *args)
 
 
 def import_source(source: str | None = None) -> None:

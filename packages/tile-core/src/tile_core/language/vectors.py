@@ -7,10 +7,12 @@ from typing import Any
 
 from ..dtypes import DType, as_dtype
 from ..errors import CompileError, declare_codes
-from ..ir import Call, Expr, IntImm, Shuffle, as_expr, const, select
+from ..ir import Call, Expr, IntImm, as_expr, const, select
+from ..ir import Shuffle as _Shuffle
 from ..ir import binary as _binary
 
 __all__ = [
+    "Shuffle",
     "abs2",
     "add2",
     "extract_lane",
@@ -66,11 +68,35 @@ def extract_lane(vector: Any, lane: Any) -> Expr:
                 facts=[f"allowed: 0 to {lanes - 1}"],
                 help="lanes count from 0",
             )
-        return Shuffle((value,), (number.value,))
-    found: Expr = Shuffle((value,), (lanes - 1,))
+        return _Shuffle((value,), (number.value,))
+    found: Expr = _Shuffle((value,), (lanes - 1,))
     for i in reversed(range(lanes - 1)):
-        found = select(_binary("eq", number, const(i, number.dtype)), Shuffle((value,), (i,)), found)
+        found = select(_binary("eq", number, const(i, number.dtype)), _Shuffle((value,), (i,)), found)
     return found
+
+
+def Shuffle(vectors: Any, indices: Any) -> Expr:
+    """A vector, or scalar, made of chosen lanes of vectors laid end to end.
+
+    Args:
+        vectors: a list of vectors or scalars of one type.
+        indices: a list of lane numbers, constants.
+
+    Raises:
+        CompileError: element types differ, or there is no such lane (E-LANE).
+    """
+    parts = tuple([as_expr(v) for v in vectors]) if isinstance(vectors, (list, tuple)) else (as_expr(vectors),)
+    chosen = [getattr(i, "value", i) for i in (indices if isinstance(indices, (list, tuple)) else [indices])]
+    total = sum(part.dtype.lanes for part in parts)
+    fits = all(isinstance(i, int) and 0 <= i < total for i in chosen)
+    if not parts or not chosen or not fits or any(p.dtype.scalar is not parts[0].dtype.scalar for p in parts):
+        raise CompileError(
+            "E-LANE",
+            "T.Shuffle takes lanes of vectors of one element type",
+            facts=[f"vectors: {', '.join(str(p.dtype) for p in parts)}", f"indices: {chosen!r}"],
+            help=f"pass numbers from 0 to {total - 1}",
+        )
+    return _Shuffle(parts, tuple(chosen))
 
 
 def add2(x: Any, y: Any) -> Expr:
