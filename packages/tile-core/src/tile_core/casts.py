@@ -6,12 +6,23 @@ so is the page docs/reference/casts.md. A conversion takes the exact value of th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .dtypes import SCALAR_NAMES, DType
 from .errors import CompileError, declare_codes
 
-__all__ = ["FORMATS", "ROUNDINGS", "CastRule", "FloatFormat", "cast_rule", "check_cast", "number_types"]
+__all__ = [
+    "FORMATS",
+    "ROUNDINGS",
+    "CastRule",
+    "FloatFormat",
+    "cast_rule",
+    "check_cast",
+    "constant_bits",
+    "number_types",
+    "round_constant",
+]
 
 declare_codes({"E-CAST": "a conversion with a rounding mode or an option that its types do not have"})
 
@@ -191,6 +202,44 @@ def check_cast(source: DType, target: DType, rounding: str, random_bits: bool) -
             help="write T.cast(value, dtype, round='rs', rbits=T.uint32(…)), or leave out both",
         )
     return rounding or (rule.roundings[0] if rule.roundings else "")
+
+
+def round_constant(value: float, dtype: DType) -> float:
+    """What a number becomes as a constant of a float type: the default conversion, in plain Python."""
+    form = FORMATS[dtype.scalar.name]
+    if dtype.scalar.name == "float64" or value != value:
+        return value if value == value or form.nan is not None else form.largest_value
+    if not form.signed and value <= 0:
+        return form.value(0)
+    size = abs(value)
+    if size != math.inf and size != 0:
+        place = max(math.frexp(size)[1] - 1, form.least_exponent) - form.mantissa
+        # Python rounds ties to even; the scaled number is exact.
+        size = math.ldexp(round(math.ldexp(size, -place)), place)
+        if not form.signed:
+            size = max(size, form.value(0))
+    if size > form.largest_value:
+        size = form.largest_value if dtype.scalar.bits <= 8 else math.inf
+    if size == 0 and form.specials == "fnuz":
+        return 0.0
+    return math.copysign(size, value)
+
+
+def constant_bits(value: float, dtype: DType) -> int:
+    """The bits of a number as a constant of a float type of 19 bits or fewer."""
+    form = FORMATS[dtype.scalar.name]
+    rounded = round_constant(value, dtype)
+    if rounded != rounded:
+        return form.nan or 0
+    sign = 1 << (form.exponent + form.mantissa) if form.signed and math.copysign(1.0, rounded) < 0 else 0
+    size = abs(rounded)
+    if size == math.inf:
+        return sign | (form.infinity or 0)
+    if not form.signed:
+        return math.frexp(size)[1] - 1 + form.bias
+    exponent = max(math.frexp(size)[1] - 1, form.least_exponent) if size else form.least_exponent
+    whole = int(math.ldexp(size, form.mantissa - exponent))
+    return sign | whole + ((exponent - form.least_exponent) << form.mantissa)
 
 
 def number_types() -> tuple[DType, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tile_core.language as T
-from tile_core.casts import FORMATS, ROUNDINGS, cast_rule, number_types
+from tile_core.casts import FORMATS, ROUNDINGS, cast_rule, constant_bits, number_types, round_constant
 from tile_core.dtypes import DType
 from tile_core.errors import CompileError
 from tile_core.interpreter import numpy_type
@@ -168,3 +168,21 @@ def test_a_cast_without_options_is_a_plain_one():
     assert isinstance(T.cast(x, "float16", round="rz"), Call)
     assert isinstance(T.cast(x, "float8_e4m3fn", sat=False), Call)
     assert T.cast(x, "float32x4", round="rn").dtype.lanes == 4
+
+
+@pytest.mark.parametrize("dtype", [d for d in TYPES.values() if d.is_float], ids=str)
+def test_constants_are_rounded_as_conversions_round(dtype):
+    values = all_values(DType("float64"))[:3000]
+    expected = convert(values, DType("float64"), dtype).astype(np.float64)
+    found = np.array([round_constant(float(v), dtype) for v in values])
+    assert equal_values(found, expected).all()
+    if dtype.bits <= 16:
+        held = numpy_type(dtype)
+        bits = np.array([constant_bits(float(v), dtype) for v in values]).astype(f"uint{held.itemsize * 8}").view(held)
+        assert equal_values(bits, expected).all()
+
+
+def test_a_constant_is_rounded_before_it_is_widened():
+    assert T.cast(T.float8_e4m3fn(1e30), "float32").value == 448.0
+    assert T.cast(T.float16(0.1), "float64").value == float(np.float16(0.1))
+    assert T.cast(T.float4_e2m1fn(float("nan")), "float32").value == 6.0

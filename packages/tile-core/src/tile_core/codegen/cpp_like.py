@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..casts import constant_bits, round_constant
 from ..dtypes import DType
 from ..errors import InternalError
 from ..ir import (
@@ -22,6 +23,7 @@ from ..ir import (
     Cast,
     Evaluate,
     Expr,
+    FloatImm,
     IntImm,
     Let,
     StringImm,
@@ -32,6 +34,7 @@ from .numbers import computed_wider, conversion, holds_nibbles, to_tf32, view_po
 
 __all__ = ["CppPrinter", "element_count", "formatted", "is_one", "is_zero"]
 
+FLOAT32 = DType("float32")
 _FUNCTIONS = {
     "min": "minimum",
     "max": "maximum",
@@ -85,6 +88,18 @@ class CppPrinter(CPrinter):
         # A literal's suffix names `long long`, which is not int64_t everywhere, and templates see the difference.
         text = super().expr_IntImm(node)
         return f"{self.type_name(node.dtype)}({text})" if node.dtype.bits == 64 and node.dtype.is_int else text
+
+    def expr_FloatImm(self, node: FloatImm) -> str:
+        # What is no fp32 number would be rounded twice: to fp32 by the literal's suffix, then to its type.
+        if node.dtype.bits >= 32 and node.dtype.name != "tfloat32":
+            return super().expr_FloatImm(node)
+        if node.dtype.name == "tfloat32":
+            return super().expr_FloatImm(FloatImm(round_constant(node.value, node.dtype), FLOAT32))
+        bits = constant_bits(node.value, node.dtype)
+        if bits == constant_bits(round_constant(node.value, FLOAT32), node.dtype):
+            return super().expr_FloatImm(node)
+        word = "uint16_t" if node.dtype.bits == 16 else "uint8_t"
+        return f"tile::bit_cast<{self.type_name(node.dtype)}>({word}({bits:#x}))"
 
     def _is_infix(self, node: Binary) -> bool:
         if node.op in ("shl", "shr") or (node.dtype.lanes > 1 and node.op in ("and", "or")):

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..casts import round_constant
 from ..errors import InternalError
 from ..ir import (
     AccessPtr,
@@ -40,7 +41,7 @@ from ..ir import (
 from .faults import ExecutionFault
 from .memory import LaneConflict, Storage, Tracker
 from .operators import INTRINSICS, apply_binary, apply_intrinsic, apply_unary, divides
-from .values import convert, numpy_type, wrap
+from .values import convert, numpy_type
 
 __all__ = ["Evaluator", "Placement"]
 
@@ -137,7 +138,7 @@ class Evaluator:
     def _constant(self, expr: IntImm | FloatImm) -> Any:
         held = numpy_type(expr.dtype)
         if type(expr) is FloatImm:
-            return wrap(np.asarray(expr.value, dtype=np.float64).astype(held)[()], expr.dtype)
+            return np.asarray(round_constant(expr.value, expr.dtype)).astype(held)[()]
         return held.type(expr.value)
 
     def _string(self, expr: StringImm) -> str:

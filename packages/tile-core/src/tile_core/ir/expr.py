@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..casts import round_constant
 from ..dtypes import DType, as_dtype, promote
 from ..errors import CompileError, declare_codes
 from ..source import Span
@@ -446,7 +447,7 @@ def cast(value: Any, dtype: DType | str) -> Expr:
         if dtype.is_int:
             return IntImm(_wrap(value.value, dtype), dtype, span=value.span)
     if isinstance(value, FloatImm) and dtype.lanes == 1 and dtype.is_float:
-        return FloatImm(value.value, dtype, span=value.span)
+        return FloatImm(round_constant(value.value, value.dtype), dtype, span=value.span)
     if dtype.lanes == 1 and value.dtype.lanes > 1:
         dtype = dtype.with_lanes(value.dtype.lanes)
     if value.dtype.lanes == 1 and dtype.lanes > 1:

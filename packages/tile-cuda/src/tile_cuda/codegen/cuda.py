@@ -8,10 +8,10 @@ per-thread buffers are plain arrays; each synchronisation carries its ordinal, `
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tile_core.casts import constant_bits
 from tile_core.codegen import CppPrinter, element_count, formatted, is_one
 from tile_core.codegen.numbers import CPP_NUMBERS, holds_nibbles, nibble_pointer
 from tile_core.errors import CompileError, InternalError, declare_codes
@@ -109,6 +109,8 @@ class CudaKernelPrinter(CppPrinter):
         "float16": "fp16",
         "bfloat16": "bf16",
         "tfloat32": "float",
+        "float8_e4m3fn": "e4m3",
+        "float8_e5m2": "e5m2",
     }
 
     def __init__(self, arch: Architecture, first_ordinal: int = 0) -> None:
@@ -464,21 +466,7 @@ def _predicate(predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
 
 def _bits(node: FloatImm) -> int | None:
     """The bits of a 16-bit constant."""
-    name, value = node.dtype.name, node.value
-    if name == "float16":
-        try:
-            return struct.unpack("<H", struct.pack("<e", value))[0]
-        except OverflowError:
-            return 0x7C00 if value > 0 else 0xFC00
-    if name != "bfloat16":
-        return None
-    if math.isnan(value):
-        return 0x7FFF
-    try:
-        word = struct.unpack("<I", struct.pack("<f", value))[0]
-    except OverflowError:
-        return 0x7F80 if value > 0 else 0xFF80
-    return (word + 0x7FFF + (word >> 16 & 1)) >> 16
+    return constant_bits(node.value, node.dtype) if node.dtype.name in ("float16", "bfloat16") else None
 
 
 def _root(buffer: Buffer) -> Buffer:
