@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from .api import _offered
 from .errors import PluginError
 from .plugin import registry
 
@@ -105,10 +106,9 @@ def part(name: str) -> Any:
     Raises:
         PluginError: no runtime is installed, or one without it.
     """
-    runtime = registry.runtime()
-    find = getattr(runtime, "part", None)
-    found = None if find is None else find(name)
+    found = _offered("part")(name)
     if found is None:
+        runtime = registry.runtime()
         raise PluginError(
             "E-RUNTIME-LACKS",
             f"the runtime {runtime.name} has no {name}",

@@ -87,6 +87,12 @@ def test_a_type_without_torch_tensors_is_refused():
         supply_tensor((1,), "int4")
 
 
+def test_sizes_give_dimensions_and_scalars():
+    made = Profiler(double, signature()).make_inputs({"M": 2, "s": 7})
+    assert made[0].shape == (2, 4) and made[1] == 7
+    assert Profiler(double, signature()).make_inputs({"M": 2})[1] == 1
+
+
 def test_outputs_are_compared():
     profiler = Profiler(double, signature())
     sizes = {"M": 3}

@@ -41,11 +41,11 @@ class Profiler:
         self.device = device
 
     def make_inputs(self, sizes: Mapping[str, int] | None = None) -> list[Any]:
-        """An argument for each input parameter; scalars are 1. `sizes` gives symbolic dimensions, by name."""
+        """An argument for each input parameter. `sizes` gives symbolic dimensions and scalars (else 1), by name."""
         return [
             supply_tensor(self.signature.shape_of(param, sizes), param.dtype, self.supply_type, self.device)
             if param.is_tensor
-            else 1
+            else (sizes or {}).get(param.name, 1)
             for param in self.signature.inputs
         ]
 
