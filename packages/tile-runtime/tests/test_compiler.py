@@ -229,7 +229,7 @@ def start(small, **environment):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return out.strip().splitlines()[-1]
 
@@ -246,7 +246,7 @@ def test_a_second_process_needs_no_compiler(small):
 
 @pytest.mark.slow
 def test_processes_that_compile_at_once_all_get_it_right(small):
-    results = [finish(process) for process in [start(small) for _ in range(4)]]
+    results = [finish(process) for process in [start(small) for _ in range(8)]]
     assert all(result.startswith("True ") for result in results)
     assert len(disk_cache().keys()) == 1
     assert finish(start(small)) == "True disk"

@@ -224,6 +224,13 @@ class Settings:
         f"folders, separated by {os.pathsep!r}",
         "caches that are only read, below the one that is written",
     )
+    cache_remote = Setting(
+        "TILE_CACHE_REMOTE",
+        _optional_word,
+        None,
+        "an address that fsspec opens, such as s3://bucket/tile; with read: before it, it is only read",
+        "a cache elsewhere, asked when none on disk has a kernel",
+    )
     num_threads = Setting(
         "TILE_NUM_THREADS",
         _positive_int,

@@ -38,6 +38,7 @@ from tile_core.transform.options import Options
 from .__about__ import __version__
 from .cache import BinaryStore, DiskCache, Layers, MemoryCache, cache_key, code_digest
 from .cache.artifact import artifact_files, artifact_from_entry
+from .cache.remote import remote_layer
 from .diagnostics import phase, say
 from .kernel import Kernel
 from .options import CompileOptions
@@ -70,13 +71,14 @@ def compile_kernel(function: PrimFunc, options: CompileOptions, build: Build | N
 
 def disk_cache() -> Layers:
     """The disk cache at ``TILE_CACHE_DIR`` with the layers below it, as they are set now."""
-    roots = (settings.cache_dir, *settings.cache_shared_dir)
+    roots, remote = (settings.cache_dir, *settings.cache_shared_dir), settings.cache_remote
 
     def make() -> Layers:
         first, *below = roots
-        return Layers(DiskCache(first, __version__), [DiskCache(root, __version__, read_only=True) for root in below])
+        shared = [DiskCache(root, __version__, read_only=True) for root in below]
+        return Layers(DiskCache(first, __version__), shared, remote_layer(remote, __version__))
 
-    return _disks.get_or_make(roots, make)
+    return _disks.get_or_make((roots, remote), make)
 
 
 def binary_store() -> BinaryStore | None:

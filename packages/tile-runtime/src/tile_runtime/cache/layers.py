@@ -2,6 +2,7 @@
 
     TILE_CACHE_DIR           written and read
     TILE_CACHE_SHARED_DIR    read: a folder that others fill, such as an image's or a team's
+    TILE_CACHE_REMOTE        asked last, and offered what is new (`remote`)
 
 What is found below is used where it lies; what is compiled goes into the first.
 """
