@@ -232,7 +232,7 @@ def _addresses(
     if math.prod(len(axis) for axis in axes) > _MOST_POINTS:
         return None
     grids = iter(np.meshgrid(*axes, indexing="ij"))
-    points = [np.int64(fixed[v]) if v in fixed else next(grids).ravel() for v in used]
+    points = [np.asarray(fixed[v]) if v in fixed else next(grids).ravel() for v in used]
     size = max((p.size for p in points), default=1)
     try:
         found = evaluate_map(tuple(used), (access.low, access.high, *access.conditions), points)
