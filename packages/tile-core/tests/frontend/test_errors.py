@@ -416,6 +416,9 @@ STATEMENTS = {
     "words_of_registers": """
         x = T.lds32(A[0, 0])
         """,
+    "a_lane_that_a_vector_lacks": """
+        x = T.extract_lane(T.Broadcast(A[0, 0], 4), 4)
+        """,
     "a_named_barrier": """
         T.sync_threads(16, 32)
         """,
