@@ -62,10 +62,11 @@ class _Launches(Rewriter):
 
     def rewrite_KernelLaunch(self, node: KernelLaunch) -> Stmt:
         found = _accesses(node.body)
-        shared = {b for b in found.written | found.updated if b in found.read or b in found.again}
+        again = _written_again(node.body)
+        shared = {b for b in found.written | found.updated if b in found.read or b in again}
         if node.annotation("thread_code", True) or not shared:
             return node
-        body, _ = _Walk(self.block, node, shared).statement(node.body, _State())
+        body, _ = _Walk(self.block, node, shared, again).statement(node.body, _State())
         return node.with_(body=body)
 
 
@@ -76,24 +77,26 @@ class _State:
     read: set[Buffer] = field(default_factory=set)
     written: set[Buffer] = field(default_factory=set)
     updated: set[Buffer] = field(default_factory=set)
-    again: set[Buffer] = field(default_factory=set)  # written or updated by several statements
 
     def joined(self, other: _State) -> _State:
         """Either state."""
         return _State(self.read | other.read, self.written | other.written, self.updated | other.updated)
 
-    def conflicts(self, later: _State) -> bool:
-        """Whether something done later must see, or must not disturb, what was done before."""
+    def conflicts(self, later: _State, again: set[Buffer]) -> bool:
+        """Whether something done later must see, or must not disturb, what was done before; `again`: the tensors of
+        which a place may be written twice."""
         before = self.written | self.updated
-        return bool(
-            later.read & before or later.written & (before | self.read) or later.updated & (self.written | self.read)
-        )
+        replaced = later.written & (self.read | self.updated | (self.written & again))
+        return bool(later.read & before or replaced or later.updated & (self.written | self.read))
 
 
 class _Walk:
-    def __init__(self, block: Callable[[], Stmt], launch: KernelLaunch, tensors: set[Buffer]) -> None:
+    def __init__(
+        self, block: Callable[[], Stmt], launch: KernelLaunch, tensors: set[Buffer], again: set[Buffer]
+    ) -> None:
         self.block = block
         self.tensors = tensors
+        self.again = again
         self.varying = set(launch.thread_vars)
         for node in walk(launch.body):
             sources: tuple[Any, ...] = ()
@@ -137,7 +140,7 @@ class _Walk:
 
     def _unit(self, node: Stmt, state: _State) -> tuple[Stmt, _State]:
         found = _accesses(node, self.tensors)
-        if state.conflicts(found):
+        if state.conflicts(found, self.again):
             return seq(self.block().with_(span=node.span), node), found
         return node, found if any(_meets(n) for n in walk(node)) else state.joined(found)
 
@@ -166,8 +169,6 @@ def _accesses(stmt: Stmt, tensors: set[Buffer] | None = None) -> _State:
         root = root_buffer(buffer)
         if root.memory.level != "device" or (tensors is not None and root not in tensors):
             return
-        if group is not found.read and (root in found.written or root in found.updated):
-            found.again.add(root)
         group.add(root)
 
     for node in walk(stmt):
@@ -186,3 +187,15 @@ def _accesses(stmt: Stmt, tensors: set[Buffer] | None = None) -> _State:
             if "w" in node.mode:
                 note(found.written, node.buffer)
     return found
+
+
+def _written_again(body: Stmt) -> set[Buffer]:
+    """The tensors that statements of different places in the source store to. Iterations of one statement, which
+    passes may have written out, store to places of their own."""
+    spans: dict[Buffer, set[Any]] = {}
+    for node in walk(body):
+        if isinstance(node, BufferStore):
+            span = node.span
+            where = id(node) if span is None else (span.source, span.line, span.column)
+            spans.setdefault(root_buffer(node.buffer), set()).add(where)
+    return {buffer for buffer, places in spans.items() if len(places) > 1}
