@@ -52,7 +52,7 @@ def invert(A: T.Tensor((4,), "bool"), B: T.Tensor((4,), "int32")):
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 def test_bool_takes_bytes_only_when_asked(dtype):
     A, B = torch.tensor([0, 1, 1, 0], dtype=dtype), torch.zeros(4, dtype=torch.int32)
-    with pytest.raises(tile.ArgumentError, match="A must be of type bool, got u?int8"):
+    with pytest.raises(tile.ArgumentError, match=r"A must be of type bool, got u?int8"):
         compiled(invert)(A, B)
     compiled(invert, pass_configs={"tl.relax_bool_storage": True})(A, B)
     assert B.tolist() == [1, 0, 0, 1]

@@ -221,7 +221,7 @@ class Settings:
         "TILE_CACHE_SHARED_DIR",
         _folders,
         (),
-        f"folders, separated by {os.pathsep!r}",
+        "folders, separated as in PATH",
         "caches that are only read, below the one that is written",
     )
     cache_remote = Setting(
