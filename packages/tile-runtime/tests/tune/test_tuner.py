@@ -289,7 +289,7 @@ def test_a_decorated_factory_tunes_once_for_each_call_form():
 def test_a_decorated_eager_function_is_measured_on_its_tensors(replies):
     seen = replies(lambda job: ok(float(len(job["function"]))))
 
-    @tile.autotune(configs=lambda A, **rest: [{"block": 16}, {"block": 128 if len(A) > 100 else 32}])
+    @tile.autotune(configs=lambda A, **rest: ({"block": size} for size in (16, 128 if len(A) > 100 else 32)))
     @tile.jit(target="cpu")
     def half(A, factor: float = 0.5, block: int = 64):
         N = T.const("N")

@@ -258,8 +258,8 @@ class CudaDevice:
             self.synchronize()
         return [
             (event.name, event.time_range.start / 1e3, event.time_range.elapsed_us() / 1e3)
-            for event in trace.events()
-            if event.device_type == self.torch.autograd.DeviceType.CUDA
+            for event in trace.events() or ()
+            if event.device_type.name == "CUDA"
         ]
 
 

@@ -86,11 +86,11 @@ class Gradient:
             raise self._missing()
         values = {**dict(zip(ctx.names, ctx.saved_tensors)), **ctx.constants}
         # a gradient of a sum is an expanded scalar, and kernels take what is contiguous
-        values.update((f"grad_{name}", grad.contiguous()) for name, grad in zip(self.outputs, grads))
+        values.update((f"grad_{name}", g.contiguous()) for name, g in zip(self.outputs, grads) if g is not None)
         given = self.call(**{name: values[name] for name in self.asked})
         found = dict(zip(self.wanted, given if isinstance(given, (tuple, list)) else (given,)))
         names = [self.op.subject.parameters[position] for position in self.form.given]
-        result = tuple(found.get(name) for name in names)
+        result: tuple[Any, ...] = tuple([found.get(name) for name in names])
         return result if len(result) > 1 else result[0]
 
     def _take(self, backward: Any) -> None:

@@ -76,7 +76,7 @@ class KernelSubject:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.name = kernel.name
-        self.span = kernel.prim_func.span
+        self.span: Span | None = kernel.prim_func.span
         self.parameters = tuple(param.name for param in kernel.signature.inputs)
         self.run = kernel.entry
         _refuse_pointers(kernel.signature, self.span)
@@ -99,7 +99,7 @@ class JitSubject:
     def __init__(self, function: JitFunction) -> None:
         self.function = function
         self.name = function.function.__name__
-        self.span = None
+        self.span: Span | None = None
         self.style: Any = function._style
         self.parameters = tuple(parameter.name for parameter in self.style.function.parameters)
         self.run = function.__call__

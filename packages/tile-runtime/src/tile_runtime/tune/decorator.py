@@ -53,7 +53,9 @@ class TunedFunction:
         functools.update_wrapper(self, function.function)
         self.jit = function
         self.options, self.function = function.options, function.function
-        self.configs = configs if callable(configs) else [dict(config) for config in configs]
+        self.configs: Callable[..., Iterable[Mapping[str, Any]]] | list[dict[str, Any]] = (
+            configs if callable(configs) else [dict(config) for config in configs]
+        )
         self._profile = {"warmup": warmup, "rep": rep, "timeout": timeout, **profile}
         self._run = {"early_stop": early_stop, "early_stop_factor": early_stop_factor, "executor": executor}
         self._prune = prune
@@ -66,7 +68,7 @@ class TunedFunction:
                 f"do_not_specialize names {', '.join(sorted(strangers))}, no parameter of {function.function.__name__}",
                 facts=(f"parameters: {', '.join(self._names)}",),
             )
-        if not callable(configs):
+        if isinstance(self.configs, list):
             AutoTuner(function, self.configs)  # a wrong list is an error here, not at the first call
         self._found: dict[Any, tuple[JitFunction, dict[str, Any], AutotuneResult]] = {}
         self._lock = threading.RLock()
@@ -77,7 +79,7 @@ class TunedFunction:
         Raises:
             TuneError: none works.
         """
-        configs = self.configs(*args, **kwargs) if callable(self.configs) else self.configs
+        configs = self._configs(args, kwargs)
         if self._decided(args, kwargs, configs):
             return self.jit(*args, **kwargs)
         function, config, result = self._best(args, kwargs, configs)
@@ -87,19 +89,24 @@ class TunedFunction:
 
     def result(self, *args: Any, **kwargs: Any) -> AutotuneResult:
         """What tuning for such a call found; tunes where it has not yet."""
-        configs = self.configs(*args, **kwargs) if callable(self.configs) else self.configs
+        configs = self._configs(args, kwargs)
         return self._best(args, kwargs, configs)[2]
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """The traced function, as the jit function's; nothing is tuned."""
         return self.jit.trace(*args, **kwargs)
 
+    def _configs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The configurations to try for a call."""
+        given = self.configs if isinstance(self.configs, list) else self.configs(*args, **kwargs)
+        return [dict(config) for config in given]
+
     def _decided(self, args: Sequence[Any], kwargs: Mapping[str, Any], configs: Sequence[Mapping[str, Any]]) -> bool:
         given = {*self._names[: len(args)], *kwargs}
         return any(name in given for config in configs for name in config)
 
     def _best(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: Any
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: list[dict[str, Any]]
     ) -> tuple[JitFunction, dict[str, Any], AutotuneResult]:
         key = self._key(args, kwargs)
         found = self._found.get(key)
@@ -107,11 +114,11 @@ class TunedFunction:
             with self._lock:
                 found = self._found.get(key)
                 if found is None:
-                    found = self._found[key] = self._tune(args, kwargs, list(configs))
+                    found = self._found[key] = self._tune(args, kwargs, configs)
         return found
 
     def _tune(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: list[Mapping[str, Any]]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: list[dict[str, Any]]
     ) -> tuple[JitFunction, dict[str, Any], AutotuneResult]:
         tuner = AutoTuner(self.jit, configs).set_profile_args(**self._profile).set_kernel_parameters(args, kwargs)
         tuner.prune = self._prune

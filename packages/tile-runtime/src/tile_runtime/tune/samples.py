@@ -175,7 +175,7 @@ class Samples:
                 supply_tensor(signature.shape_of(param), param.dtype, kind) if param.is_tensor else 1
                 for param in signature.inputs
             ]
-        return [item.cuda() if on_gpu and hasattr(item, "cuda") else item for item in made]
+        return [item.cuda() if on_gpu and isinstance(item, torch.Tensor) else item for item in made]
 
     def _expected(self, function: PrimFunc, made: list[Any]) -> list[Any]:
         if self.profile.ref_prog is None or self.profile.skip_check:

@@ -216,7 +216,7 @@ class AutoTuner:
         kind = next((c.request.target.kind for c in candidates if c.request is not None), "cpu")
         with Samples(profile, self._tensors(), kind) as samples, ExitStack() as stack:
             for candidate in candidates:
-                if candidate.open:
+                if candidate.open and candidate.function is not None:
                     samples.prepare(candidate.function, candidate.inputs)
                     candidate.key = store.key(self._parts(candidate, samples, keys or {}))
                     store.load(candidate.key, candidate.trial)
@@ -315,6 +315,7 @@ class AutoTuner:
         assert best.function is not None and best.options is not None
         kernel = best.kernel or compile_kernel(best.function, best.options)
         ref_latency = samples.ref_latency(best.function)
+        assert best.trial.latency is not None
         kernel.update_tuner_result(best.trial.latency, best.trial.config, ref_latency)
         return AutotuneResult(
             best.trial.latency,

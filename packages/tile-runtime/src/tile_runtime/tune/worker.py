@@ -112,7 +112,7 @@ def _bench_device(device: Any) -> Any:
     return device if device.type == "cuda" else None
 
 
-def _compare(kernel: Any, results: Sequence[Any], expected: Sequence[Any], tolerance: Mapping[str, float]) -> None:
+def _compare(kernel: Any, results: Sequence[Any], expected: Sequence[Any], tolerance: Mapping[str, Any]) -> None:
     from ..profile import assert_tensors_close
 
     outputs = kernel.signature.outputs or [param for param in kernel.signature.inputs if param.is_tensor]
