@@ -194,6 +194,40 @@ def test_early_stop_hands_on_the_best_so_far(replies):
     assert sorted(states(result)) == ["ok", "slow"] and "9 ms at first sight" in result.report()
 
 
+def test_a_pipelined_run_measures_while_others_compile(replies, monkeypatch):
+    import threading
+
+    seen = replies([ok(3.0), ok(2.0), ok(1.0)])
+    measured = threading.Event()
+
+    def build(candidate, pool):
+        if candidate.trial.config == {"block": 64}:
+            assert measured.wait(20), "nothing was measured while this one compiled"
+
+    monkeypatch.setattr("tile_runtime.tune.tuner._build", build)
+    ask = seen.ask
+
+    def noting(job, timeout):
+        measured.set()
+        return ask(job, timeout)
+
+    monkeypatch.setattr(seen, "ask", noting)
+    result = tuner([{"block": block} for block in (16, 32, 64)]).run(use_pipeline=True, num_workers=3, progress=False)
+    assert states(result) == ["ok", "ok", "ok"] and result.config == {"block": 64}
+    result = tuner([{"block": 128}, {"block": 256}])
+    replies([ok(1.0), ok(2.0)])
+    grouped = result.run(use_pipeline=True, enable_grouped_compile=True, group_compile_size=2, progress=False)
+    assert sorted(t.latency for t in grouped.trials) == [1.0, 2.0]
+
+
+def test_several_devices_share_the_work(replies, monkeypatch):
+    monkeypatch.setattr("tile_runtime.tune.tuner._devices", lambda todo, given, all_gpus: ["cuda:0", "cuda:1"])
+    seen = replies(lambda job: ok(float(job["device"][-1]) + 1))
+    result = tuner([{"block": block} for block in (8, 16, 32, 64, 128)]).run(progress=False)
+    assert states(result) == ["ok"] * 5 and {job["device"] for job in seen.asked} <= {"cuda:0", "cuda:1"}
+    assert len(seen.asked) == 5
+
+
 def test_the_callers_own_check_decides(replies):
     import io
 
