@@ -40,7 +40,7 @@ def test_the_plugin_page_names_every_group_and_state():
 
 def test_the_command_page_names_every_option():
     page = (DOCS / "command-line.md").read_text()
-    for command in (["compile"], ["show", "ir"]):
+    for command in (["compile"], ["show", "ir"], ["show", "timeline"], ["show", "memory"]):
         text = subprocess.run(
             [sys.executable, "-m", "tile_core.cli.main", *command, "--help"], capture_output=True, text=True, check=True
         ).stdout
