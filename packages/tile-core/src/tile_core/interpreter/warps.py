@@ -66,6 +66,8 @@ def _shuffle(kind: str) -> Callable[[Any, Call], Any]:
             source, inside = lane - place + found, (found >= 0) & (found < size)
         thread = threads - lane + source
         inside = inside & (thread >= 0) & (thread < len(threads))
+        # A lane that does not come brings nothing: whoever asks it keeps the own value.
+        inside = inside & _present(machine)[np.where(inside, thread, threads)]
         return _given(machine, value[np.where(inside, thread, threads)])
 
     return effect

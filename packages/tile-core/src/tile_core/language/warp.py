@@ -71,7 +71,7 @@ def shfl_sync(value: Any, srcLane: Any, width: int = 32, mask: Any = _FULL) -> E
         value: a scalar of up to 64 bits, of any lane's own.
         srcLane: counted within the `width` lanes, modulo `width`.
         width: 1, 2, 4, 8, 16 or 32.
-        mask: the lanes that come to this call, a bit each.
+        mask: the lanes that come to this call, a bit each. What is asked of another lane is undefined on devices.
     """
     return _shuffle("T.shfl_sync", "shfl", value, srcLane, width, mask)
 

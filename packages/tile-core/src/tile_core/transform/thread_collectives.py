@@ -18,6 +18,7 @@ from ..ir import (
     Call,
     Expr,
     For,
+    If,
     Select,
     Stmt,
     Var,
@@ -48,7 +49,7 @@ class Together:
         """The statements that fill `result` from the arguments' arrays."""
         name = call.op
         if name in shuffles:
-            return self.shuffle(name, brought, result)
+            return self.shuffle(name, brought, active, result)
         if name.startswith("warp_reduce_"):
             return self.reduce(name.removeprefix("warp_reduce_"), brought[0], active, result)
         if name in VOTES:
@@ -60,12 +61,17 @@ class Together:
         var = Var("t" if extent is None else "w", INT32)
         return For(var, const(0, INT32), const(self.count if extent is None else extent, INT32), kind, body(var))
 
+    def of(self, active: Buffer | None, thread: Expr, stmt: Stmt) -> Stmt:
+        """A statement for those threads only that came."""
+        return stmt if active is None else If(BufferLoad(active, (thread,)), stmt)
+
     def array(self, name: str, dtype: DType) -> Buffer:
         """An array with an element a thread."""
         return self.allocate(name, self.count, dtype)
 
-    def shuffle(self, kind: str, brought: list[Buffer], result: Buffer) -> Stmt:
-        """Another lane's value (PTX ISA, shfl.sync: where the source is outside of the segment, the own one)."""
+    def shuffle(self, kind: str, brought: list[Buffer], active: Buffer | None, result: Buffer) -> Stmt:
+        """Another lane's value (PTX ISA, shfl.sync: where the source is outside of the segment, the own one; so too,
+        here, where the source does not come)."""
         value, operand, width = brought[:3]
 
         def body(t: Expr) -> Stmt:
@@ -87,8 +93,10 @@ class Together:
                 last = binary("bitor", warp, binary("sub", size, 1))
                 thread = binary("add", binary("sub", t, warp), other)
                 inside = binary("and", binary("le", other, last), binary("lt", thread, self.count))
+            if active is not None:
+                inside = Select(inside, BufferLoad(active, (Select(inside, thread, t),)), const(False, BOOL), True)
             source_thread = Select(inside, thread, t)
-            return BufferStore(result, BufferLoad(value, (source_thread,)), (t,))
+            return self.of(active, t, BufferStore(result, BufferLoad(value, (source_thread,)), (t,)))
 
         return self.each(body)
 
@@ -103,7 +111,7 @@ class Together:
             steps.append(
                 self.each(
                     lambda t: BufferStore(
-                        held, Select(BufferLoad(active, (t,)), BufferLoad(value, (t,)), neutral), (t,)
+                        held, Select(BufferLoad(active, (t,)), BufferLoad(value, (t,)), neutral, True), (t,)
                     )
                 )
             )
@@ -136,14 +144,18 @@ class Together:
                 self.matches(brought[0], active, same),
                 all_lanes[0],
                 self.each(
-                    lambda t: BufferStore(
-                        result,
-                        Select(
-                            binary("eq", BufferLoad(same, (t,)), self._word(all_lanes[1], t)),
-                            self._word(all_lanes[1], t),
-                            const(0, UINT32),
+                    lambda t: self.of(
+                        active,
+                        t,
+                        BufferStore(
+                            result,
+                            Select(
+                                binary("eq", BufferLoad(same, (t,)), self._word(all_lanes[1], t)),
+                                self._word(all_lanes[1], t),
+                                const(0, UINT32),
+                            ),
+                            (t,),
                         ),
-                        (t,),
                     )
                 ),
             )
@@ -152,9 +164,9 @@ class Together:
 
         def body(t: Expr) -> Stmt:
             word = self._word(words, t)
-            if name in ("ballot", "activemask"):
-                return BufferStore(result, word, (t,))
-            return BufferStore(result, binary("ne" if name == "any_sync" else "eq", word, const(0, UINT32)), (t,))
+            if name not in ("ballot", "activemask"):
+                word = binary("ne" if name == "any_sync" else "eq", word, const(0, UINT32))
+            return self.of(active, t, BufferStore(result, word, (t,)))
 
         return seq(fill, self.each(body))
 
@@ -173,7 +185,7 @@ class Together:
                     holds = BufferLoad(predicate, (t,))
                     holds = unary("not", holds) if negate else holds
                 if active is not None:
-                    holds = binary("and", BufferLoad(active, (t,)), holds)
+                    holds = Select(BufferLoad(active, (t,)), holds, const(False, BOOL), True)
                 bit = binary("shl", cast(holds, UINT32), cast(l, UINT32))
                 return BufferStore(words, binary("bitor", BufferLoad(words, (w,)), bit), (w,))
 
@@ -189,13 +201,14 @@ class Together:
 
             def lane(l: Expr) -> Stmt:
                 other = binary("add", first, l)
-                equal = binary("eq", BufferLoad(value, (other,)), BufferLoad(value, (t,)))
+                equal: Expr = binary("eq", BufferLoad(value, (other,)), BufferLoad(value, (t,)))
                 if active is not None:
-                    equal = binary("and", BufferLoad(active, (other,)), equal)
+                    equal = Select(BufferLoad(active, (other,)), equal, const(False, BOOL), True)
                 bit = binary("shl", cast(equal, UINT32), cast(l, UINT32))
                 return BufferStore(result, binary("bitor", BufferLoad(result, (t,)), bit), (t,))
 
-            return seq(BufferStore(result, const(0, UINT32), (t,)), self._lanes(first, lane))
+            found = seq(BufferStore(result, const(0, UINT32), (t,)), self._lanes(first, lane))
+            return self.of(active, t, found)
 
         return self.each(body, kind="serial")
 
