@@ -98,7 +98,7 @@ def eager(A):
     A: T.Tensor[[N], T.float32]
     C = T.empty((N,), T.float32)
     with T.Kernel(1, threads=32):
-        for i in T.Parallel(32):
+        for i in T.Parallel(64):
             C[i] = A[i] + 1.0
     return C
 
