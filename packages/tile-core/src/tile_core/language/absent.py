@@ -191,7 +191,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _TVM,
         "use T.call_extern",
-        "call_pure_extern call_packed call_cpacked call_packed_lowered call_cpacked_lowered call_kernel"
+        "call_packed call_cpacked call_packed_lowered call_cpacked_lowered call_kernel"
         " call_llvm_intrin call_llvm_pure_intrin call_intrin llvm_lookup_intrinsic_id tvm_call_packed tvm_call_cpacked"
         " tvm_call_packed_lowered tvm_call_cpacked_lowered anylist_getitem anylist_resetitem"
         " anylist_setitem_call_packed anylist_setitem_call_cpacked lookup_param Call CallEffectKind",
@@ -231,11 +231,6 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         _TVM,
         "use kernel.get_profiler() or torch's profiler",
         "start_profile_intrinsic end_profile_intrinsic",
-    ),
-    (
-        _NODES,
-        "call the vector type with the scalars: T.float32x4(a, b, c, d); T.extract_lane takes one out",
-        "Shuffle",
     ),
     (
         _NODES,
