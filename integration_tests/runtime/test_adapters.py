@@ -250,3 +250,29 @@ def test_a_wrong_call_launches_nothing(built):
     assert kernel.launches == []
     kernel(*GOOD)
     assert len(kernel.launches) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["tvm_ffi", "nvrtc", "cython"])
+def test_what_works_on_a_gpu(name):
+    outcome = resolve(registry.execution_backend(name).available)()
+    if isinstance(outcome, Reason):
+        pytest.skip(outcome.text)
+    kernel = tile.compile(scale, target="cuda", execution_backend=name, out_idx=-1)
+    A = torch.rand(3, 8, device="cuda")
+    assert torch.allclose(kernel(A, None, 2, 3.0, True), A * 3 + 2)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        result = kernel(A, None, 1, 2.0, True)
+    torch.cuda.current_stream().wait_stream(side)
+    assert torch.allclose(result, A * 2 + 1)
+    if name == "cython":
+        result = kernel(A, None, 1, 2.0, True, stream=side)
+        torch.cuda.current_stream().wait_stream(side)
+        assert torch.allclose(result, A * 2 + 1)
+    for case, value, text in (
+        ("device", A.cpu(), "E-ARG-DEVICE: scale: A must be on cuda, got cpu:0"),
+        ("shape", ones(3, 9, device="cuda"), "E-ARG-SHAPE: scale: shape[1] of A must be 8, got 9"),
+    ):
+        assert text_of(kernel, (value, None, 1, 2.0, True)).startswith(text), case
