@@ -6,9 +6,9 @@ namespace tile {
 #define TILE_LANES1(NAME)                          \
   template <class T, int N>                        \
   TILE_FN auto NAME(vec<T, N> x) {                 \
-    vec<decltype(NAME(x.v[0])), N> r;              \
+    vec<decltype(NAME(T(x[0]))), N> r;             \
     TILE_UNROLL                                    \
-    for (int i = 0; i < N; ++i) r.v[i] = NAME(x.v[i]); \
+    for (int i = 0; i < N; ++i) r.v[i] = NAME(T(x[i])); \
     return r;                                      \
   }
 #define TILE_LANES2(NAME)                                  \
@@ -16,7 +16,7 @@ namespace tile {
   TILE_FN vec<T, N> NAME(vec<T, N> a, vec<T, N> b) {       \
     vec<T, N> r;                                           \
     TILE_UNROLL                                            \
-    for (int i = 0; i < N; ++i) r.v[i] = NAME(a.v[i], b.v[i]); \
+    for (int i = 0; i < N; ++i) r.v[i] = NAME(a[i], b[i]); \
     return r;                                              \
   }
 // The second operand of a type of its own.
@@ -25,7 +25,7 @@ namespace tile {
   TILE_FN vec<T, N> NAME(vec<T, N> a, vec<U, N> b) {       \
     vec<T, N> r;                                           \
     TILE_UNROLL                                            \
-    for (int i = 0; i < N; ++i) r.v[i] = NAME(a.v[i], b.v[i]); \
+    for (int i = 0; i < N; ++i) r.v[i] = NAME(a[i], b[i]); \
     return r;                                              \
   }
 
@@ -204,17 +204,26 @@ TILE_FN bool isfinite(T x) {
 TILE_LANES1(isfinite)
 template <class T>
 TILE_FN T maximum(T a, T b) {
+#ifndef TILE_EMULATE
   if constexpr (same<T, float>) return ::fmaxf(a, b);
   else if constexpr (same<T, double>) return ::fmax(a, b);
-  else if constexpr (is_float<T>) return T(::fmaxf(float(a), float(b)));
+  else
+#endif
+  if constexpr (is_small_float<T>) return T(maximum(float(a), float(b)));
+  // The host's fmax gives NaN for a signalling one.
+  else if constexpr (is_float<T>) return a > b || b != b ? a : b;
   else return a > b ? a : b;
 }
 TILE_LANES2(maximum)
 template <class T>
 TILE_FN T minimum(T a, T b) {
+#ifndef TILE_EMULATE
   if constexpr (same<T, float>) return ::fminf(a, b);
   else if constexpr (same<T, double>) return ::fmin(a, b);
-  else if constexpr (is_float<T>) return T(::fminf(float(a), float(b)));
+  else
+#endif
+  if constexpr (is_small_float<T>) return T(minimum(float(a), float(b)));
+  else if constexpr (is_float<T>) return a < b || b != b ? a : b;
   else return a < b ? a : b;
 }
 TILE_LANES2(minimum)

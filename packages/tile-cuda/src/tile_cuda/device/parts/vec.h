@@ -210,7 +210,7 @@ TILE_PAIRS(*, "mul.f16x2", fma_pair<bf16>(x, y, 0x80008000u))
   TILE_FN vec<RESULT, N> operator OPERATOR(vec<T, N> a, vec<T, N> b) { \
     vec<RESULT, N> r;                                                \
     TILE_UNROLL                                                      \
-    for (int i = 0; i < N; ++i) r.v[i] = RESULT(a.v[i] OPERATOR b.v[i]); \
+    for (int i = 0; i < N; ++i) r.v[i] = RESULT(T(a[i]) OPERATOR T(b[i])); \
     return r;                                                        \
   }
 TILE_LANES(+, T)
@@ -233,7 +233,7 @@ TILE_LANES(>=, bool)
   TILE_FN vec<T, N> operator OPERATOR(vec<T, N> a) {        \
     vec<T, N> r;                                            \
     TILE_UNROLL                                             \
-    for (int i = 0; i < N; ++i) r.v[i] = T(OPERATOR a.v[i]); \
+    for (int i = 0; i < N; ++i) r.v[i] = T(OPERATOR T(a[i])); \
     return r;                                               \
   }
 TILE_LANES(-)
