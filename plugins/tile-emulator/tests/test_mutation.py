@@ -73,6 +73,7 @@ extern "C" __global__ void __launch_bounds__(64) late(const float* A, float* B) 
     needed = {site.ordinal: site.needed for site in sites}
     # 0 is covered by 1, and of 1 and 2 each by the other
     assert needed == {0: False, 1: False, 2: False}
+    assert {site.confirmed for site in sites} == {200}
 
 
 def test_a_kernel_that_is_racy_as_it_is_cannot_be_mutated(hand_written):

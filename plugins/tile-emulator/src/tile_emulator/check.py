@@ -211,7 +211,7 @@ def _text(outcome: _Outcome) -> str:
         lines += [f"  [{how}]", *("  " + line for line in finding.render().splitlines())]
     for site in outcome.synchronisations or ():
         place = f"{site.file}:{site.line}" if site.line else f"generated line {site.generated_line}"
-        state = "needed" if site.needed else "redundant"
+        state = "needed" if site.needed else f"redundant ({site.confirmed} random schedules passed without it)"
         lines.append(f"  synchronisation {site.ordinal} ({site.name} at {place}) is {state}")
     lines += ["  unchecked: " + line for text in outcome.unchecked for line in text.splitlines()]
     return "\n".join(lines)

@@ -1,8 +1,9 @@
 """Which synchronisation calls of a kernel are needed: each is switched off in turn, and the kernel run again.
 
-A call is needed when some run without it has a finding. For each needed call a witness is looked for: a schedule in
-which the outputs differ from those of the whole kernel, or which does not come to an end. Where the usual schedules
-give none, one is made from the finding: the access that came first is held back until nobody else can go on.
+A call is needed when some run without it has a finding; a redundant one has passed many random schedules unchanged. For
+each needed call a witness is looked for: a schedule in which the outputs differ from those of the whole kernel, or
+which does not come to an end. Where the usual schedules give none, one is made from the finding: the access that came
+first is held back until nobody else can go on.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class SyncSite:
         reached: times it was reached in the whole kernel's runs.
         findings: what runs without it found.
         witness: a schedule without it whose outputs differ, or "".
+        confirmed: of a redundant one, random schedules that passed without it.
     """
 
     ordinal: int
@@ -48,6 +50,7 @@ class SyncSite:
     reached: int = 0
     findings: list[Finding] = field(default_factory=list)
     witness: str = ""
+    confirmed: int = 0
 
     @property
     def needed(self) -> bool:
@@ -55,14 +58,17 @@ class SyncSite:
         return bool(self.findings)
 
 
-def classify_synchronisations(kernel: EmulatedKernel, cases: Sequence[Case], seeds: int = 8) -> list[SyncSite]:
+def classify_synchronisations(
+    kernel: EmulatedKernel, cases: Sequence[Case], seeds: int = 8, confirmations: int = 200
+) -> list[SyncSite]:
     """All synchronisation calls that some case reaches.
 
     Args:
         kernel: an emulated kernel.
         cases: each makes the arguments of a call, the same values each time; sizes and trip counts differ from case to
             case, and a call is needed when one case needs it.
-        seeds: random schedules; redundant calls have passed all of them in all cases.
+        seeds: random schedules of each case in which a call's absence may show.
+        confirmations: random schedules, over all cases in turn, that a call has to pass to be called redundant.
 
     Raises:
         OptionError: the kernel has findings with all its synchronisation.
@@ -87,6 +93,9 @@ def classify_synchronisations(kernel: EmulatedKernel, cases: Sequence[Case], see
             site.reached += reached
             if not site.witness:
                 _mutate(kernel, case, site, wanted, seeds)
+    for site in sites.values():
+        if not site.needed:
+            _confirm(kernel, cases, site, confirmations)
     return [sites[ordinal] for ordinal in sorted(sites)]
 
 
@@ -101,6 +110,20 @@ def _mutate(kernel: EmulatedKernel, case: Case, site: SyncSite, wanted: list[Any
             site.witness = how
             break
     site.findings = site.findings or found
+
+
+def _confirm(kernel: EmulatedKernel, cases: Sequence[Case], site: SyncSite, confirmations: int) -> None:
+    """Looks once more for a schedule in which a call that seems redundant is missed."""
+    wanted = [_run(kernel, case, schedule="in_order")[1] for case in cases]
+    for seed in range(confirmations):
+        turn = seed % len(cases)
+        options = {"schedule": "random", "seed": 1000 + seed}
+        report, got = _run(kernel, cases[turn], switched_off=(site.ordinal,), **options)
+        if report.findings or not _same(wanted[turn], got):
+            site.findings = report.findings or [Finding("race", "", 0, 0, "the outputs differ", ())]
+            site.witness = f"random, seed {1000 + seed}" if not _same(wanted[turn], got) else ""
+            return
+        site.confirmed += 1
 
 
 def _schedules(found: list[Finding], seeds: int) -> Iterator[tuple[str, dict[str, Any]]]:
