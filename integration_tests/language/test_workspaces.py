@@ -96,3 +96,24 @@ def test_statements_of_a_block_see_what_those_before_left_in_device_memory(place
     kernel = check(place, main, a, torch.zeros(64, 64), torch.zeros(64), want={1: b, 2: c}, reduction=8)
     if place == "emulated":
         assert kernel.kernel_source.count("sync_threads(") >= 3
+
+
+def test_the_host_gives_the_workspace_back_on_every_way_out(place):
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32")):
+        held = T.alloc_global((16,), "float32")
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                held[i] = A[i] * 2
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(16):
+                A[i] = held[15 - i]
+
+    a = torch.randn(16)
+    kernel = check(place, main, a, want={0: a.flip(0) * 2})
+    if place == "cpu":
+        stub = kernel.host_source[kernel.host_source.index("__tvm_ffi_main") :]
+        launches = [line for line in stub.split("\n") if "main_kernel" in line and "if (" in line]
+        assert len(launches) == 2
+        assert all("TVMFFIObjectDecRef(held_tensor_memory); return -1;" in line for line in launches)
+        assert "TVMFFIObjectDecRef(held_tensor_memory);\n  return 0;" in stub
