@@ -108,7 +108,7 @@ class LayoutInference(Pass):
         return annotate.rewrite(function)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Use:
     """An op with its candidates, best first; `position` is the one in use."""
 
@@ -142,7 +142,7 @@ class _Use:
         return [region.buffer for _, _, region in self.stmt.op.operands()]
 
 
-@dataclass
+@dataclass(eq=False)
 class _LoopUse(_Use):
     """A nest of parallel loops; it has no candidates to choose from."""
 
@@ -341,28 +341,40 @@ class _Problem(Visitor):
                 if loser is not None:
                     return loser, layouts
         for strength in _STRENGTHS:
-            queue = deque(self._in_order(strength))
-            waiting = {id(u) for u in queue}
-            while queue:
-                use = queue.popleft()
-                waiting.discard(id(use))
-                for constraint in self._wishes(use):
-                    if constraint.strength != strength:
-                        continue
-                    root = root_buffer(constraint.buffer)
-                    known = layouts.get(root)
-                    demand = _Demand(constraint.layout, strength, use, use.label, use.stmt.span)
-                    loser = self._place(constraint.buffer, demand, layouts)
-                    if loser is not None:
-                        return loser, layouts
-                    if layouts.get(root) is known:
-                        continue
-                    others = [u for b in (root, *self.views.get(root, ())) for u in self.users.get(b, ())]
-                    for other in others:
-                        if other is not use and id(other) not in waiting:
-                            queue.append(other)
-                            waiting.add(id(other))
+            loser = self._spread(self._in_order(strength), strength, layouts)
+            if loser is not None:
+                return loser, layouts
         return None, layouts
+
+    def _spread(self, uses: Iterable[_Use], strength: str, layouts: dict[Buffer, _Demand]) -> _Use | None:
+        """Takes the wishes of one strength, first those of `uses`, then those of who shares a buffer that got a layout;
+        returns the op that has to give way, or None."""
+        queue = deque(uses)
+        waiting = set(queue)
+        while queue:
+            use = queue.popleft()
+            waiting.discard(use)
+            for constraint in self._wishes(use):
+                if constraint.strength != strength:
+                    continue
+                root = root_buffer(constraint.buffer)
+                known = layouts.get(root)
+                demand = _Demand(constraint.layout, strength, use, use.label, use.stmt.span)
+                loser = self._place(constraint.buffer, demand, layouts)
+                if loser is not None:
+                    return loser
+                if layouts.get(root) is known:
+                    continue
+                users = [u for b in (root, *self.views.get(root, ())) for u in self.users.get(b, ())]
+                others = [u for u in dict.fromkeys(users) if u is not use]
+                if strength == "free":
+                    # What follows from this choice comes before the next choice that follows from nothing.
+                    loser = self._spread(others, "common", layouts)
+                    if loser is not None:
+                        return loser
+                queue.extend(u for u in others if u not in waiting)
+                waiting.update(others)
+        return None
 
     def _wishes(self, use: _Use) -> list[Constraint]:
         """What a use wants, for the threads that execute it."""

@@ -110,13 +110,14 @@ device_function(
     optional=1,
     template=("bytes",),
     effects=[Writes("dst", "async", CP_ASYNC_QUEUE), Reads("src", "async", CP_ASYNC_QUEUE)],
-    # .cg bypasses L1 and exists for 16 bytes only; the rest of the 128-byte line is most often the next step's, so L2 is
-    # told to fetch it. A source size of 0 fills with zeros and reads nothing.
+    # .cg bypasses L1 and exists for 16 bytes only; the rest of the 128-byte line is most often the next step's, so L2
+    # is told to fetch it. A source size of 0 fills with zeros and reads nothing.
     ptx="""
 uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
 int size = predicate ? Bytes : 0;
 if constexpr (Bytes == 16)
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" : : "r"(shared), "l"(src), "r"(size) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+               : : "r"(shared), "l"(src), "r"(size) : "memory");
 else
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
                : : "r"(shared), "l"(src), "n"(Bytes), "r"(size) : "memory");

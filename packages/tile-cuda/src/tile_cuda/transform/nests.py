@@ -38,6 +38,8 @@ from ..layouts import coalesced, reduced, replicated
 __all__ = ["Access", "Nest", "held_by", "place_nest", "tile_places"]
 
 _VECTOR_BITS = 128
+# What passing a tile through shared memory costs, in iterations: two meetings of the block.
+_EXCHANGE = 32
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,8 @@ class Nest:
 
 
 def place_nest(nest: Nest, known: dict[Buffer, Any], threads: int) -> Fragment:
-    """The thread and turn of each iteration: with the fewest accesses that need an exchange, tiles written before tiles
-    read, whole ones before those that lack an axis."""
+    """The thread and turn of each iteration: with few accesses that need an exchange and few turns; tiles written come
+    before tiles read, whole ones before those that lack an axis."""
     assert nest.extents is not None
     annotated = nest.loops[0].annotation("loop_layout")
     if isinstance(annotated, Fragment) and annotated.domain == nest.extents:
@@ -148,7 +150,14 @@ def place_nest(nest: Nest, known: dict[Buffer, Any], threads: int) -> Fragment:
     if not found:
         return coalesced(nest.extents, threads, nest.vector(threads))
     held = [a for a in nest.accesses if isinstance(known.get(a.buffer), Fragment)]
-    return min(found, key=lambda p: sum(not held_by(nest, p, a, known[a.buffer]) for a in held))
+    if all(nest.missing(a) for a in plain) and not nest.updates_memory:
+        found.append(coalesced(nest.extents, threads, nest.vector(threads)))
+
+    def cost(place: Fragment) -> int:
+        exchanges = sum(not held_by(nest, place, a, known[a.buffer]) for a in held)
+        return _EXCHANGE * exchanges + place.regs
+
+    return min(found, key=cost)
 
 
 def _from_tile(nest: Nest, access: Access, fragment: Fragment) -> Fragment:
@@ -157,18 +166,29 @@ def _from_tile(nest: Nest, access: Access, fragment: Fragment) -> Fragment:
     if not missing and axes == tuple(range(len(nest.extents))):
         return fragment
     copies = prod(nest.extents[a] for a in missing)
+    # Threads that hold the same element share what the nest does with it, unless they all have to write it.
+    shared, vector = 1, 1
+    if missing and not any(a.writes and nest.missing(a) for a in nest.accesses):
+        vector = nest.vector(fragment.threads) if missing[-1] == len(nest.extents) - 1 else 1
+        vector = gcd(vector, copies)
+        shared = gcd(fragment.replicas, copies // vector)
+    turns = copies // shared
 
     def forward(*given: Any) -> tuple[Any, Any]:
-        thread, register = fragment.place([0 if a is None else given[a] for a in axes], given[-1])
-        if missing:
-            register = register * copies
-            inner = copies
-            for a in missing:
-                inner //= nest.extents[a]  # type: ignore[index]
-                register = register + given[a] * inner
-        return thread, register
+        index, replica = [0 if a is None else given[a] for a in axes], given[-1]
+        if not missing:
+            return fragment.place(index, replica)
+        number, inner = 0, copies
+        for a in missing:
+            inner //= nest.extents[a]  # type: ignore[index]
+            number = number + given[a] * inner
+        if shared > 1:
+            replica = replica * shared + number // vector % shared
+            number = number // (vector * shared) * vector + number % vector
+        thread, register = fragment.place(index, replica)
+        return thread, register * turns + number
 
-    return Fragment(nest.extents, fragment.threads, fragment.regs * copies, fragment.replicas, forward)
+    return Fragment(nest.extents, fragment.threads, fragment.regs * turns, fragment.replicas // shared, forward)
 
 
 def tile_places(nest: Nest, place: Fragment, access: Access, threads: int) -> Fragment | None:
@@ -177,15 +197,16 @@ def tile_places(nest: Nest, place: Fragment, access: Access, threads: int) -> Fr
     if access.axes is None or nest.extents is None:
         return None
     shape = access.buffer.static_shape() or ()
-    missing = nest.missing(access)
-    if missing or any(e == 1 and a not in access.axes for a, e in enumerate(nest.extents)):
-        dropped = [a for a in range(len(nest.extents)) if a not in access.axes]
-        small = reduced(place, dropped)
-        if small is None:
+    dropped = [a for a in range(len(nest.extents)) if a not in access.axes]
+    kept = [a for a in range(len(nest.extents)) if a in access.axes]
+    small = place
+    if nest.missing(access):
+        summed = reduced(place, dropped)
+        if summed is None:
             return replicated(shape, threads)
-        kept = [a for a in range(len(nest.extents)) if a not in dropped]
-    else:
-        small, kept = place, list(range(len(nest.extents)))
+        small = summed
+    elif dropped:
+        small = _without(place, dropped)
     order = [kept.index(a) if a is not None else None for a in access.axes]
     if order == list(range(small.ndim)):
         return small
@@ -198,6 +219,20 @@ def tile_places(nest: Nest, place: Fragment, access: Access, threads: int) -> Fr
         return small.place(index, given[-1])
 
     return Fragment(shape, small.threads, small.regs, small.replicas, forward)
+
+
+def _without(fragment: Fragment, axes: list[int]) -> Fragment:
+    """A fragment without some axes of extent 1."""
+    rest = [a for a in range(fragment.ndim) if a not in axes]
+
+    def forward(*given: Any) -> tuple[Any, Any]:
+        index: list[Any] = [0] * fragment.ndim
+        for own, axis in zip(given, rest):
+            index[axis] = own
+        return fragment.place(index, given[-1])
+
+    domain = tuple(fragment.domain[a] for a in rest) or (1,)
+    return Fragment(domain, fragment.threads, fragment.regs, fragment.replicas, forward)
 
 
 def elements(nest: Nest, access: Access) -> tuple[Any, list[int]] | None:

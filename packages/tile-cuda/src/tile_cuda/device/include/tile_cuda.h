@@ -1662,7 +1662,8 @@ TILE_FN void cp_async(void* dst, const void* src, bool predicate = true) {
   uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
   int size = predicate ? Bytes : 0;
   if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" : : "r"(shared), "l"(src), "r"(size) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                 : : "r"(shared), "l"(src), "r"(size) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
                  : : "r"(shared), "l"(src), "n"(Bytes), "r"(size) : "memory");
