@@ -123,3 +123,19 @@ def test_a_macro_that_never_ends_is_refused(trace, body, message):
 def test_a_reference_needs_memory(trace, body, message, argument):
     add = trace("@T.macro\ndef add(x: T.Ref):\n    x += 1.0\n")
     assert "E-MACRO-REF" in message(body, f"add({argument})", add=add)
+
+
+def test_an_error_shows_the_place_in_the_macro_and_the_calls_that_led_there(trace, body, message):
+    macros = trace("""
+@T.macro
+def inner(tile):
+    T.copy(tile, 3)
+
+@T.macro
+def outer(tile):
+    x = 1
+    inner(tile)
+""")
+    text = message(body, "outer(A)", outer=macros)
+    assert "T.copy(tile, 3)" in text
+    assert text.count("called from kernel.py:") == 2

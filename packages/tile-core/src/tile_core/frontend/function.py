@@ -34,7 +34,7 @@ from .builder import Builder, _current
 from .signature import annotations_of, make_parameter
 from .staging import function_span, parameter_spans, staged
 
-__all__ = ["finish", "prim_func", "run", "trace_prim_func"]
+__all__ = ["error_place", "finish", "prim_func", "run", "trace_prim_func"]
 
 declare_codes(
     {
@@ -111,7 +111,7 @@ def run(builder: Builder, call: Callable[[], Any]) -> Any:
         return call()
     except TileError as error:
         if error.span is None:
-            error.span = _place(builder, error.__traceback__)
+            error.span = error_place(builder, error.__traceback__)
         raise
     except TypeError as error:
         innermost = _innermost(error.__traceback__, package=True)
@@ -120,7 +120,7 @@ def run(builder: Builder, call: Callable[[], Any]) -> Any:
         raise CompileError(
             "E-CALL",
             str(error),
-            span=_place(builder, error.__traceback__),
+            span=error_place(builder, error.__traceback__),
             help="see the function's signature with help(T.<name>)",
         ) from error
     finally:
@@ -199,7 +199,7 @@ def _owned_size_vars(parameters: tuple[Buffer | Var, ...]) -> set[SizeVar]:
     return found
 
 
-def _place(builder: Builder, traceback: TracebackType | None) -> Span | None:
+def error_place(builder: Builder, traceback: TracebackType | None) -> Span | None:
     """The statement that was being traced, or the line of the plain Python function that it called."""
     innermost = _innermost(traceback, package=False)
     if innermost is None or (builder.span is not None and innermost[2]):

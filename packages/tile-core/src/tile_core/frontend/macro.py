@@ -11,9 +11,10 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from ..errors import CompileError, declare_codes
+from ..errors import CompileError, TileError, declare_codes
 from ..ir import BufferLoad, Expr, as_expr
 from .builder import Builder, ScalarRef, require_builder
+from .function import error_place
 from .operators import is_expression
 from .staging import function_span, staged
 from .trace import _FIXED
@@ -69,6 +70,11 @@ class Macro:
         builder.caller = span
         try:
             return self._twin(*bound.args, **bound.kwargs)
+        except TileError as error:
+            if error.span is None:
+                # Here the place inside the macro is still known, with the calls that led to it.
+                error.span = error_place(builder, error.__traceback__)
+            raise
         finally:
             builder.caller, builder.span = caller, span
 
