@@ -133,8 +133,8 @@ class CppPrinter(CPrinter):
         return f"tile::convert<{self.type_name(node.dtype.scalar)}>({value})"
 
     def call_convert(self, node: Call) -> str:
-        random = self.expr(node.args[2]) if len(node.args) > 2 else None
-        return conversion(node, self.type_name(node.dtype.scalar), self.expr(node.args[1]), random)
+        value, *random = [self.expr(a) for a in node.args[1:]]
+        return conversion(node, self.type_name(node.dtype.scalar), value, random[0] if random else None)
 
     def intrinsic(self, node: Call) -> str:
         name = node.op.rpartition(".")[2]

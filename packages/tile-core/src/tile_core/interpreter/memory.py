@@ -77,7 +77,7 @@ class Storage:
         self.written = written
         self.lanes = lanes
         self.size = size or data.size
-        self.typed: dict[DType, np.ndarray] = {}
+        self.typed: dict[DType, Any] = {}
 
     @classmethod
     def allocate(cls, buffer: Buffer, size: int, lanes: Any, track: bool) -> Storage:
