@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from .errors import CompileError, declare_codes
 
-__all__ = ["DType", "SCALAR_NAMES", "as_dtype", "promote"]
+__all__ = ["DType", "SCALAR_NAMES", "as_dtype", "carrier_names", "promote"]
 
 declare_codes({"E-DTYPE": "a name or value that is not an element type"})
 
@@ -157,10 +157,8 @@ class DType:
         """
         import torch
 
-        from .ir.host import carrier_words
-
         if self.kind in "biuf":
-            for name in carrier_words(self):
+            for name in carrier_names(self):
                 found = getattr(torch, name, None)
                 if found is not None:
                     return found
@@ -190,6 +188,38 @@ class DType:
         if self.kind == "b":
             return 1
         return (1 << (self.bits - 1)) - 1 if self.kind == "i" else (1 << self.bits) - 1
+
+
+# torch dtypes that tensors of a type have, where they are not the type itself.
+_CARRIERS = {
+    "int4": "int8",
+    "uint4": "uint8",
+    "float8_e3m4": "uint8",
+    "float8_e4m3": "uint8",
+    "float8_e4m3b11fnuz": "uint8",
+    "float6_e2m3fn": "uint8",
+    "float6_e3m2fn": "uint8",
+    "float4_e2m1fn": "float4_e2m1fn_x2",
+    "tfloat32": "float32",
+}
+
+
+def carrier_names(dtype: DType) -> tuple[str, ...]:
+    """The torch dtypes of tensors that carry elements of a type; the first is what outputs are.
+
+    A type of eight bits or fewer that is no plain integer may come as the bytes that hold it, in uint8. Four-bit types
+    come two a byte, in int8, uint8 or (float4_e2m1fn) in pairs of their own. Vectors lie side by side in the last
+    dimension.
+    """
+    scalar = dtype.scalar
+    names = [_CARRIERS.get(scalar.name, scalar.name)]
+    if scalar.bits == 4 or (scalar.is_float and scalar.bits <= 8):
+        names.append("uint8")
+    if scalar.is_float and scalar.bits in (6, 8):
+        names.append(scalar.name)
+    if scalar.bits == 4:
+        names.append("int8")
+    return tuple(dict.fromkeys(names))
 
 
 def _parse(name: str) -> DType | None:

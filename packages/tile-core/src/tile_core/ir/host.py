@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import DType
+from ..dtypes import DType, carrier_names
 from .expr import Call, Expr, IntImm, StringImm, as_expr, const
 from .intrinsics import Intrinsic, register_intrinsic
 from .stmt import Evaluate
@@ -84,41 +84,10 @@ def dtype_word(dtype: DType) -> int:
     return code | scalar.bits << 8 | dtype.lanes << 16
 
 
-# torch dtypes that an output of the type has, where it is not the type itself.
-_OUTPUT_CARRIERS = {
-    "int4": "int8",
-    "uint4": "uint8",
-    "float8_e3m4": "uint8",
-    "float8_e4m3": "uint8",
-    "float8_e4m3b11fnuz": "uint8",
-    "float6_e2m3fn": "uint8",
-    "float6_e3m2fn": "uint8",
-    "tfloat32": "float32",
-}
-
-
 def carrier_words(dtype: DType) -> dict[str, int]:
-    """The tensors that carry elements of a type, name → DLPack type as one word; the first is what outputs are.
-
-    A type of eight bits or fewer that is no plain integer may come as the bytes that hold it, in uint8. Four-bit types
-    come two a byte, in int8, uint8 or (float4_e2m1fn) in pairs of their own. Vectors lie side by side in the last
-    dimension.
-    """
-    scalar = dtype.scalar
-    if scalar.name == "float4_e2m1fn":
-        names = {"float4_e2m1fn_x2": DTYPE_CODES[scalar.name] | 4 << 8 | 2 << 16}
-    elif scalar.name in _OUTPUT_CARRIERS:
-        carrier = _OUTPUT_CARRIERS[scalar.name]
-        names = {carrier: dtype_word(DType(carrier))}
-    else:
-        names = {scalar.name: dtype_word(scalar)}
-    if (scalar.is_float and scalar.bits <= 8) or scalar.bits == 4:
-        names.setdefault("uint8", dtype_word(DType("uint8")))
-    if scalar.is_float and scalar.bits in (6, 8):
-        names.setdefault(scalar.name, dtype_word(scalar))
-    if scalar.bits == 4:
-        names.setdefault("int8", dtype_word(DType("int8")))
-    return names
+    """The tensors that carry elements of a type, name → DLPack type as one word; the first is what outputs are."""
+    pairs = {"float4_e2m1fn_x2": DTYPE_CODES["float4_e2m1fn"] | 4 << 8 | 2 << 16}
+    return {name: pairs[name] if name in pairs else dtype_word(DType(name)) for name in carrier_names(dtype)}
 
 
 def host_call(op: str, *args: Any, dtype: DType = INT32) -> Call:
