@@ -155,6 +155,9 @@ class ThreadJudge:
                 scope.assume(condition)
             if conditions and (self.prover.contradictory or ranges_apart(*ranges, self.prover)):
                 return True
+            # Threads or iterations that leave their version are often those that a condition leaves out.
+            if conditions and a.buffer is b.buffer and versions_apart(*ranges, _offset(a.buffer), self.prover):
+                return True
             different: Expr | None = None
             for thread in self.threads:
                 if thread in renamed:
