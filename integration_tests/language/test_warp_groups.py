@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tile_core.language as T
+from tile_core.errors import CompileError
 
 from .places import PLACES, check
 
@@ -102,3 +103,30 @@ def test_a_pipeline_and_a_sum_in_one_group(place):
     a, b = torch.randn(64, 256).half(), torch.randn(256, 64).half()
     want = (a.double() @ b.double()).sum(1).float()
     check(place, main, a, b, torch.zeros(64), want={2: want}, reduction=256 * 64)
+
+
+def test_tiles_in_registers_belong_to_one_part(place):
+    def kernel(where):
+        @T.prim_func
+        def main(A: T.Tensor((64, 64), "float32"), C: T.Tensor((64, 64), "float32")):
+            with T.Kernel(1, threads=256):
+                c = T.alloc_fragment((64, 64), "float32")
+                T.clear(c)
+                if where == "outside":
+                    T.copy(A, c)
+                if where == "other":
+                    with T.ws(0):
+                        T.copy(A, c)
+                with T.ws(1):
+                    for i, j in T.Parallel(64, 64):
+                        c[i, j] = c[i, j] + 1
+                    T.copy(c, C)
+
+        return main
+
+    a = torch.randn(64, 64)
+    check(place, kernel("nowhere"), a, torch.zeros(64, 64), want={1: torch.ones(64, 64)})
+    if place == "emulated":
+        for where in ("outside", "other"):
+            with pytest.raises(CompileError, match="E-LAYOUT-PART"):
+                check(place, kernel(where), a, torch.zeros(64, 64), want={})

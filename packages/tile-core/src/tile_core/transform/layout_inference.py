@@ -49,6 +49,7 @@ __all__ = ["LayoutInference", "Placement"]
 declare_codes(
     {
         "E-LAYOUT-CONFLICT": "two uses of a buffer need different layouts",
+        "E-LAYOUT-PART": "a tile in registers that different threads of a block use",
         "E-LAYOUT-VIEW": "a view of a tile in registers as elements of another type",
     }
 )
@@ -99,6 +100,7 @@ class LayoutInference(Pass):
             prover = Prover()
             problem = _Problem(context, prover, self.placement)
             problem.visit(launch)
+            problem.check_parts()
             annotate.layouts.update(problem.solve())
             context.solver_queries += prover.solver_queries
             problem.report()
@@ -295,6 +297,27 @@ class _Problem(Visitor):
         if not any(d.label == label for d in self.fixed.get(buffer, ())):
             self.fixed.setdefault(buffer, []).append(_Demand(layout, "strict", None, label, node.span))
 
+    def check_parts(self) -> None:
+        """Refuses tiles in registers that different parts of a block use: each part has registers of its own."""
+        if self.placement is None:
+            return
+        for buffer, uses in self.users.items():
+            if not self.placement.takes(buffer):
+                continue
+            seen: dict[Any, _Use] = {}
+            for use in uses:
+                seen.setdefault(None if use.narrowing is None else use.narrowing.subject[:2], use)
+            if len(seen) > 1:
+                first, second = list(seen.values())[:2]
+                raise CompileError(
+                    "E-LAYOUT-PART",
+                    f"{buffer.name} is a tile in registers that different threads of the block use",
+                    span=second.stmt.span,
+                    spans=[("the other use", first.stmt.span)],
+                    facts=[_part_text(part) for part in seen],
+                    help=f"pass the values on through shared memory, or use {buffer.name} in one T.ws alone",
+                )
+
     # Solving
 
     def solve(self) -> dict[Buffer, Layout | Fragment]:
@@ -463,6 +486,10 @@ def seen_as(layout: Any, buffer: Buffer, other: Buffer) -> Any:
     if isinstance(layout, Layout) and layout == row_major(tuple(layout.domain)):
         return row_major(shape)
     return layout.reshape(shape)
+
+
+def _part_text(part: Any) -> str:
+    return "used by all threads" if part is None else f"used by threads {part[0]} to {part[0] + part[1] - 1}"
 
 
 def needs_layout(buffer: Buffer) -> bool:

@@ -7,15 +7,24 @@ themselves: without it, a store outside of parallel loops is one of the block, m
 
 from __future__ import annotations
 
+from typing import Any
+
+from tile_core.analysis import root_buffer
 from tile_core.ir import (
+    AccessPtr,
     Attr,
     Bind,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
     Expr,
     IntImm,
     KernelLaunch,
     PrimFunc,
     Rewriter,
     Stmt,
+    TileOpStmt,
     Var,
     as_expr,
     binary,
@@ -23,6 +32,7 @@ from tile_core.ir import (
     seq,
     walk,
 )
+from tile_core.tileop import Fill
 from tile_core.transform import Pass, PassContext, register_pass
 
 __all__ = ["BindThreads", "independent", "thread_index"]
@@ -44,7 +54,36 @@ class _Bind(Rewriter):
             var = Var("tx")
             node = node.with_(thread_vars=(var,), threads=(const(_DEFAULT_THREADS, var.dtype),))
         node = node.with_(annotations=(*node.annotations, ("thread_code", by_thread)))
-        return _Parts(node).rewrite(node)
+        return _Parts(node).rewrite(_FillsOfParts(node).rewrite(node))
+
+
+class _FillsOfParts(Rewriter):
+    """Gives the fill of a register tile that only a part of the block uses to that part."""
+
+    def __init__(self, launch: KernelLaunch) -> None:
+        super().__init__()
+        self.parts: dict[Buffer, set[Any]] = {}
+        self._collect(launch.body, None)
+
+    def _collect(self, node: Any, part: Any) -> None:
+        if isinstance(node, Attr) and node.key == "executors":
+            part = node.subject[:2]
+        if isinstance(node, TileOpStmt) and isinstance(node.op, Fill):
+            return
+        if isinstance(node, (BufferLoad, BufferStore, BufferRegion, AccessPtr)):
+            self.parts.setdefault(root_buffer(node.buffer), set()).add(part)
+        for item in node.child_nodes():
+            self._collect(item, part)
+
+    def rewrite_Attr(self, node: Attr) -> Stmt | None:
+        return node if node.key == "executors" else self.rewrite_children(node)
+
+    def rewrite_TileOpStmt(self, node: TileOpStmt) -> Stmt:
+        if isinstance(node.op, Fill) and node.op.dst.buffer.scope == "fragment":
+            parts = self.parts.get(root_buffer(node.op.dst.buffer), set())
+            if len(parts) == 1 and None not in parts:
+                return Attr("executors", next(iter(parts)), None, node, span=node.span)
+        return node
 
 
 class _Parts(Rewriter):
