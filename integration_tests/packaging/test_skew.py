@@ -6,6 +6,7 @@ There is one release so far, so the other core is this one with another plugin A
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -33,16 +34,16 @@ def other_core(tmp_path, build_wheel):
         core = Distribution(folder)
         about, specs = core.source / "__about__.py", core.source / "plugin" / "api.py"
         about.write_text(about.read_text().replace(f'"{core.version}"', f'"{version}"'))
-        text = specs.read_text()
-        assert "PLUGIN_API = (1, 0)" in text
-        specs.write_text(text.replace("PLUGIN_API = (1, 0)", f"PLUGIN_API = {api}"))
+        text, count = re.subn(r"^PLUGIN_API = .*$", f"PLUGIN_API = {api}", specs.read_text(), flags=re.MULTILINE)
+        assert count == 1
+        specs.write_text(text)
         return build_wheel(folder, tmp_path / "other")
 
     return make
 
 
 def test_a_newer_minor_of_core_takes_the_wheels_of_before(clean_environment, other_core):
-    environment = clean_environment(other_core((1, 1), "0.2.9"), "tile-runtime", "tile-cpu")
+    environment = clean_environment(other_core((1, 9), "0.2.9"), "tile-runtime", "tile-cpu")
     states = json.loads(environment.script(STATES).stdout)
     for name in ("tile.backends cpu", "tile.runtime default", "tile.execution_backends tvm_ffi"):
         assert states[name] == ["ready", ""]
@@ -54,7 +55,7 @@ def test_a_newer_major_of_core_refuses_them_and_says_who_must_move(clean_environ
     for name, distribution in (("tile.backends cpu", "tile-cpu"), ("tile.runtime default", "tile-runtime")):
         state, reason = states[name]
         assert state == "incompatible"
-        assert reason.startswith("it was built for plugin API 1.0") and reason.endswith(f"upgrade {distribution}")
+        assert reason.startswith("it was built for plugin API 1.") and reason.endswith(f"upgrade {distribution}")
 
 
 def test_an_older_core_is_refused_by_the_ranges_of_new_wheels(clean_environment, other_core, wheels):
