@@ -65,7 +65,7 @@ for _row in (
         "philox", 3, "given", doc="(seed, sequence, place), uint64 each: the uint32 that Philox4x32-10 has there"
     ),
     Intrinsic("device_print", None, "void", False, doc="(texts and values, in order): prints a line"),
-    Intrinsic("device_assert", None, "void", False, doc="(condition, texts and values, in order): ends a failing kernel"),
+    Intrinsic("device_assert", None, "void", False, doc="(condition, texts and values, in order): ends a kernel"),
     Intrinsic("reducer_update", 3, "void", False, doc="(element, value, StringImm kind): lets a value take part"),
     Intrinsic("atomic_load", 2, "given", False, doc="(address, StringImm memory order): one element, indivisibly"),
     Intrinsic(
