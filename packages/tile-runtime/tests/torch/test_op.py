@@ -330,7 +330,8 @@ def test_an_operator_runs_on_the_current_stream_and_device_and_in_graphs():
 
         with torch.cuda.device(device):
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            # Without a stream torch takes the one that it made for the first device that was captured on.
+            with torch.cuda.graph(graph, stream=side):
                 captured = on_device(a, b)
             a.copy_(b)
             graph.replay()
