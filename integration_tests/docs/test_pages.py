@@ -66,6 +66,7 @@ def test_the_row_of_the_cuda_page_becomes_a_device_function():
 
 def test_options_and_errors_of_the_cuda_page_exist():
     import tile_cuda.codegen
+    import tile_cuda.pipeline
     import tile_cuda.toolchain  # noqa: F401  (they declare their codes)
     from tile_core.errors import CODES
     from tile_core.transform import declared_options

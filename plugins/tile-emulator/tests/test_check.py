@@ -88,7 +88,7 @@ def test_a_kernel_that_does_not_compile_is_unchecked(compiled, monkeypatch, caps
     path = compiled(True)
 
     def refuse(function, **options):
-        raise CompileError("E-EMU-SCALAR", "this one can't")
+        raise CompileError("E-CODEGEN-DTYPE", "this one can't")
 
     monkeypatch.setattr(check, "api", SimpleNamespace(compile=refuse))
     assert main(["check", str(path)]) == 1

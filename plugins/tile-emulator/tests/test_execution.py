@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tile_core.dtypes import DType
-from tile_core.errors import ArgumentError, CompileError, OptionError, PluginError
+from tile_core.errors import ArgumentError, OptionError, PluginError
 from tile_core.ir import (
     Block,
     Buffer,
@@ -136,12 +136,9 @@ def test_scalars_reach_the_kernel():
     assert torch.equal(kernel(a, 2.0), expected(a) * 2)
 
 
-def test_a_scalar_that_cannot_be_passed_is_told():
-    artifact = mirror(scale=DType("float32"))
-    artifact.module = lowered(True, (1,), DType("float16"))[1]
-    with pytest.raises(CompileError, match="can't pass factor: float16") as caught:
-        build(artifact)
-    assert caught.value.code == "E-EMU-SCALAR"
+def test_a_half_reaches_the_kernel():
+    source = torch.arange(128, dtype=torch.float32)
+    assert torch.equal(build(mirror(scale=DType("float16")))(source, 0.5), expected(source) * 0.5)
 
 
 def test_a_target_without_emulation_is_told():

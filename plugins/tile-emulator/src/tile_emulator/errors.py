@@ -19,7 +19,6 @@ declare_codes(
         "E-EMU-BUILD": "the host's compiler rejected a kernel's emulated source",
         "E-EMU-SOURCE": "an artifact without the source that the emulator runs",
         "E-EMU-OPTION": "an option of the emulator has a value outside what it allows",
-        "E-EMU-SCALAR": "a kernel takes a scalar of a type that the emulator can't pass",
     }
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tile_core.codegen import abi_prelude, print_host
-from tile_core.errors import CompileError, InternalError
+from tile_core.errors import InternalError
 from tile_core.ir import Binary, Bind, Buffer, Call, Expr, IntImm, IRModule, PrimFunc, Rewriter, StringImm, Var, walk
 
 __all__ = ["device_functions", "host_source"]
@@ -58,8 +58,6 @@ def host_source(module: IRModule, lines: str) -> str:
         CompileError: a kernel takes a scalar of a type that a parameter array can't hold here.
     """
     kernels = {f.name: f for f in device_functions(module)}
-    for kernel in kernels.values():
-        _check_scalars(kernel)
     shared = {row["name"]: int(row["shared_bytes"]) for row in json.loads(lines).get("kernels", ())}
     hosts = [f for f in module.functions if f.attr("calling_convention") == "packed"]
     entries = [
@@ -134,17 +132,3 @@ class _Launch:
             raise InternalError("E-INTERNAL", f"kernel parameter {param.name} is the address of no tensor")
         fresh = int(tensor in self.outputs)
         return f'tile_emu_add_tensor("{param.name}", {printer.expr(tensor)}, {fresh});'
-
-
-def _check_scalars(kernel: PrimFunc) -> None:
-    for param in kernel.params:
-        if isinstance(param, Buffer) or param.dtype.is_bool or param.dtype.name in ("float32", "float64", "handle"):
-            continue
-        if param.dtype.is_int and param.dtype.lanes == 1:
-            continue
-        raise CompileError(
-            "E-EMU-SCALAR",
-            f"the emulator can't pass {param.name}: {param.dtype} to {kernel.name}",
-            span=param.span or kernel.span,
-            help="pass it as float32 and convert it in the kernel, or in a tensor of one element",
-        )
