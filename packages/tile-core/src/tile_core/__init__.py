@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ArgumentError,
         CacheWarning,
         CompileError,
+        DeviceAssertError,
         InternalError,
         OptionError,
         PluginError,
@@ -46,6 +47,15 @@ if TYPE_CHECKING:
     from .ir import IRModule, PrimFunc
     from .offers import autotune, op
     from .target import Target
+
+    # What the runtime offers; core does not know its types.
+    AutoTuner: Any
+    AutotuneResult: Any
+    Profiler: Any
+    TensorSupplyType: Any
+    do_bench: Any
+    get_autotune_inputs: Any
+    set_autotune_inputs: Any
 
 __all__ = [
     "ArgumentError",

@@ -91,7 +91,7 @@ def _only_computes(body: Stmt) -> bool:
     while stack:
         node, inside_loop = stack.pop()
         kind = type(node)
-        if kind in (TileOpStmt, KernelLaunch, Return, AccessPtr) or (kind is Attr and node.key == "address"):
+        if kind in (TileOpStmt, KernelLaunch, Return, AccessPtr) or (isinstance(node, Attr) and node.key == "address"):
             return False
         if kind in (Break, Continue) and not inside_loop:
             return False
