@@ -32,7 +32,7 @@ LAYERS = {
         Layer("unit", "behaviour, texts, boundaries", 12),
         Layer("golden", "a pass changes exactly what it should; generated source", 3),
         Layer("interpretation", "each pipeline step computes the same function", 10),
-        Layer("conformance", "compiled kernels agree with torch and the interpreter", 8),
+        Layer("conformance", "compiled kernels agree with torch and the interpreter", 14),
         Layer("emulation", "generated CUDA is right and free of races in the emulator", 20),
         Layer("nvrtc", "kernels compile to machine code", 12),
         Layer("packaging", "clean installs, discovery, third-party, broken, skew", 8),

@@ -13,7 +13,7 @@ import torch
 import tile_core as tile
 import tile_core.language as T
 from tile_core.dtypes import DType
-from tile_core.errors import ArgumentError, CompileError
+from tile_core.errors import ArgumentError
 from tile_core.interpreter import interpret
 from tile_cuda.driver.execution import HostCall
 
@@ -104,11 +104,3 @@ def test_a_scalar_of_another_kind_is_refused():
     with pytest.raises(ArgumentError) as caught:
         kernel("two", torch.zeros(40))
     assert caught.value.code == "E-ARG-TYPE"
-
-
-@pytest.mark.parametrize(("target", "dtype"), [("cpu", "float8_e8m0fnu"), ("cuda -arch=sm_80", "float4_e2m1fn")])
-def test_a_type_that_the_backend_lacks_is_named(target, dtype):
-    with pytest.raises(CompileError) as caught:
-        tile.lower(spread(dtype), target=target)
-    assert caught.value.code == "E-CODEGEN-DTYPE" and dtype in caught.value.summary
-    assert caught.value.span is not None and "uint8" in caught.value.help

@@ -11,6 +11,7 @@ import pytest
 import tile_core as tile
 from tile_core.errors import OptionError, PluginError
 from tile_core.ir import PrimFunc, parse
+from tile_core.offers import OFFERED
 from tile_core.plugin import Backend, Ok, PassExtension, registry
 from tile_core.settings import settings
 from tile_core.target import Target
@@ -202,8 +203,11 @@ def test_integer_helpers():
 
 
 def test_every_public_name_is_there():
-    for name in tile.__all__:
+    for name in set(tile.__all__) - set(OFFERED):
         assert getattr(tile, name) is not None
+    for name in set(tile.__all__) & set(OFFERED) - {"autotune", "op"}:
+        with pytest.raises(PluginError, match="the runtime toy has no"):
+            getattr(tile, name)
     with pytest.raises(AttributeError, match="module 'tile_core' has no attribute 'jitt'"):
         tile.jitt
 
@@ -212,15 +216,8 @@ FORBIDDEN = ("torch", "tvm_ffi", "z3", "numpy", "subprocess", "importlib_metadat
 
 
 @pytest.mark.parametrize("module", ["tile_core", "tile_core.language", "tile_core.api", "tile_core.plugin.registry"])
-def test_importing_loads_nothing_heavy_and_is_quick(module):
-    program = (
-        f"import sys, time; start = time.process_time(); import {module}; took = time.process_time() - start; "
-        f"print([m for m in {FORBIDDEN!r} if m in sys.modules], took)"
-    )
-    runs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split("] ")
-        for _ in range(3)
-    ]
-    assert {loaded for loaded, _ in runs} == {"["}
-    # Processor time, the best of three: the machine may be busy, the import may not be slow.
-    assert min(float(took) for _, took in runs) <= 0.3
+def test_importing_loads_nothing_heavy(module):
+    # How long it takes is measured by benchmarks/run.py.
+    program = f"import sys, {module}; print([m for m in {FORBIDDEN!r} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

@@ -337,7 +337,7 @@ def test_info_says_what_is_missing_what_it_costs_and_how_to_get_it(capsys, monke
     )
     assert main(["info", "--json"]) == 0
     missing = {row["piece"]: (row["costs"], row["get"]) for row in json.loads(capsys.readouterr().out)["missing"]}
-    assert missing["tile-runtime"][0].startswith("no jit, compile") and missing["tile-runtime"][1] == (
+    assert missing["tile-runtime"][0].startswith("no jit, no compile") and missing["tile-runtime"][1] == (
         "pip install tile-runtime"
     )
     assert missing["a device for far"][0] == "kernels for far are compiled, but not run here (no toy found)"

@@ -224,7 +224,7 @@ def test_a_choice_without_lanes_is_a_conditional(flat):
 def test_kernels_become_machine_code_for_every_architecture(arch, flat):
     function = gemm(256, 256, 128) if ARCHITECTURES[arch].number >= 80 else add_one(shared_bytes=512)
     binaries = flat(function, arch).build()
-    assert sorted(binaries) == ["kernel.cubin", "kernel.ptx", "kernel.so"]
+    assert sorted(binaries) == ["kernel.cubin", "kernel.ptx", "kernel.so", "ptxas.txt"]
     assert binaries["kernel.cubin"] in binaries["kernel.so"] and binaries["kernel.ptx"] in binaries["kernel.so"]
     assert f".target {arch}".encode() in binaries["kernel.ptx"]
 

@@ -48,6 +48,11 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   note("shared %lld", shared, 0);
   return has("bad_launch") ? 701 : 0;
 }
+int cuLaunchCooperativeKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                              unsigned shared, void* stream, void** arguments) {
+  note("launch %lld blocks together of %lld", (long long)gx * gy * gz, (long long)bx * by * bz);
+  return 0;
+}
 int cuGetErrorName(int code, const char** text) {
   *text = code == 701 ? "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES" : code == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" : "CUDA_ERROR";
   return 0;
