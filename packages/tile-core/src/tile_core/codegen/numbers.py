@@ -11,11 +11,12 @@ from ..ir import Binary, Buffer, Call, Cast, Expr, IntImm, StringImm, Unary, cas
 
 __all__ = [
     "CPP_NUMBERS",
+    "SHARED_TEXTS",
     "computed_wider",
     "conversion",
     "holds_nibbles",
     "nibble_pointer",
-    "numbers_text",
+    "shared_text",
     "to_tf32",
     "view_pointer",
 ]
@@ -25,6 +26,9 @@ declare_codes({"E-VIEW-NIBBLES": "a view of four-bit elements in registers as an
 # Types without arithmetic of their own, and where it is done; the result is brought back by a conversion.
 _COMPUTED_AS = {"int4": DType("int32"), "uint4": DType("int32"), "tfloat32": DType("float32")}
 _ROUNDING_NAMES = {"rn": "nearest", "rz": "zero", "rp": "up", "rm": "down", "rs": "stochastic"}
+
+# Parts of the device headers of several backends.
+SHARED_TEXTS = ("numbers", "formats", "functions")
 
 # The C++ type of each element type, in namespace tile where it is none of the language's own.
 CPP_NUMBERS = {
@@ -59,13 +63,16 @@ CPP_NUMBERS = {
 _FORMAT_NAMES = {"float32": "fp32", "float64": "fp64", "tfloat32": "tf32"}
 
 
-def numbers_text() -> str:
-    """Formats, then conversions, then the types of a byte or less; without the namespace around them."""
-    formats = [_format(_FORMAT_NAMES.get(name, CPP_NUMBERS[name]), form) for name, form in FORMATS.items()]
-    rest = (Path(__file__).parent / "numbers.h").read_text(encoding="utf-8")
-    names = [CPP_NUMBERS[name] for name, form in FORMATS.items() if form.bits <= 8]
-    small = [f"using {name} = small_float<{name}_format>;" for name in names]
-    return "\n".join([*formats, "", rest, *small]) + "\n"
+def shared_text(name: str) -> str:
+    """One of `SHARED_TEXTS`, without the namespace around it: `numbers` (formats, conversions, the types of a byte or
+    less), `formats` (the format of each type), `functions` (of scalars)."""
+    text = (Path(__file__).parent / f"{name}.h").read_text(encoding="utf-8")
+    if name != "numbers":
+        return text
+    formats = [_format(_FORMAT_NAMES.get(dtype, CPP_NUMBERS[dtype]), form) for dtype, form in FORMATS.items()]
+    names = [CPP_NUMBERS[dtype] for dtype, form in FORMATS.items() if form.bits <= 8]
+    small = [f"using {dtype} = small_float<{dtype}_format>;" for dtype in names]
+    return "\n".join([*formats, "", text, *small]) + "\n"
 
 
 def computed_wider(node: Expr) -> Expr | None:

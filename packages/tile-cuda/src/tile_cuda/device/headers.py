@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from functools import cache
 from pathlib import Path
 
-from tile_core.codegen.numbers import numbers_text
+from tile_core.codegen.numbers import shared_text
 
 from . import table, table_atomic, table_decode, table_warp  # noqa: F401  (the rows)
 from .row import DeviceFunction, device_functions
@@ -18,6 +19,7 @@ __all__ = ["HEADER_NAME", "device_header", "emulation_include_dir", "include_dir
 
 HEADER_NAME = "tile_cuda.h"
 _FOLDER = Path(__file__).parent
+_PARTS = ("types.h", "vec.h", "math.h", "functions.h", "rounded.h", "debug.h")
 _NOTICE = "// Written from the device function table by `python -m tile_cuda.device`: edit the table or the parts.\n"
 
 
@@ -39,16 +41,27 @@ def device_header() -> str:
 
 def render(emulate: bool) -> str:
     """The header's text, from parts and table."""
-    parts = ["emulation.h" if emulate else "cuda.h", "types.h", "vec.h", "math.h", "random.h", "rounded.h", "debug.h"]
-    text = [_NOTICE + "#pragma once\n"]
-    text += [
-        (_FOLDER / "parts" / name).read_text(encoding="utf-8").replace("//@numbers\n", numbers_text()) for name in parts
+    parts = [
+        "emulation.h" if emulate else "cuda.h",
+        "types.h",
+        "vec.h",
+        "math.h",
+        "functions.h",
+        "rounded.h",
+        "debug.h",
     ]
+    text = [_NOTICE + "#pragma once\n"]
+    text += [_part(name) for name in parts]
     text.append("namespace tile {\n\n")
     text += [_function(row, emulate) for row in device_functions()]
     text.append("}  // namespace tile\n")
     text.append((_FOLDER / "parts" / "fast.h").read_text(encoding="utf-8"))
     return "".join(text)
+
+
+def _part(name: str) -> str:
+    text = (_FOLDER / "parts" / name).read_text(encoding="utf-8")
+    return re.sub(r"//@(\w+)\n", lambda mark: shared_text(mark[1]), text)
 
 
 def write_headers() -> None:

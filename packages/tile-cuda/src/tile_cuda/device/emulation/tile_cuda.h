@@ -573,13 +573,12 @@ template <> struct format_of<double> { using type = fp64_format; };
 
 template <class To>
 TILE_FN auto from_bits(uint64_t bits) {
-  if constexpr (same<To, tf32>) return bit_cast<float>(uint32_t(bits << 13));
+  if constexpr (same_type<To, tf32>::is) return bit_cast<float>(uint32_t(bits << 13));
   else if constexpr (sizeof(To) == 8) return bit_cast<To>(bits);
   else if constexpr (sizeof(To) == 4) return bit_cast<To>(uint32_t(bits));
   else if constexpr (sizeof(To) == 2) return bit_cast<To>(uint16_t(bits));
   else return bit_cast<To>(uint8_t(bits));
 }
-
 template <class T> constexpr bool is_number_integer = !same<T, tf32> && !is_float<T> && !is_nibble<T>;
 
 // The same with a rounding mode, saturation or not, and random bits.
@@ -1333,10 +1332,16 @@ TILE_FN void check(bool condition, const char* message) {
 }
 
 }  // namespace tile
-// Random bits: Philox4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011), counted as cuRAND counts: the
-// sequence is the counter's upper half, and each block of the lower half gives four numbers.
+#ifdef TILE_EMULATE
+#define TILE_ROUNDS_BY_DOUBLES 1
+#endif
 namespace tile {
 
+// Functions of scalars that mean the same everywhere: one text for the CPU's headers and both CUDA headers. Needs TILE_FN, bit_cast,
+// <cmath> and the fixed-width integers; with TILE_ROUNDS_BY_DOUBLES also the operations with a rounding mode.
+
+// Random bits: Philox4x32-10 (Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011), counted as cuRAND counts: the
+// sequence is the counter's upper half, and each block of the lower half gives four numbers.
 TILE_FN uint32_t philox(uint64_t seed, uint64_t sequence, uint64_t place) {
   uint64_t block = place >> 2;
   uint32_t x0 = uint32_t(block), x1 = uint32_t(block >> 32), x2 = uint32_t(sequence), x3 = uint32_t(sequence >> 32);
@@ -1358,12 +1363,27 @@ TILE_FN uint32_t philox(uint64_t seed, uint64_t sequence, uint64_t place) {
   }
 }
 
-}  // namespace tile
+// The bit of a mask that is the offset-th set one from a place on, or 0xffffffff.
+TILE_FN uint32_t fns(uint32_t mask, uint32_t base, int32_t offset) {
+  if (offset == 0) return mask >> (base & 31) & 1 ? base : 0xffffffffu;
+  int step = offset > 0 ? 1 : -1, left = offset > 0 ? offset : -offset;
+  for (int bit = int(base); bit >= 0 && bit < 32; bit += step)
+    if ((mask >> bit & 1) && --left == 0) return uint32_t(bit);
+  return 0xffffffffu;
+}
 
-// Operations with a rounding mode, dot products of bytes, single bits of words.
-namespace tile {
+#ifdef TILE_ROUNDS_BY_DOUBLES
+// A rounding mode is carried out by looking at what rounding to nearest took away, which double arithmetic gives exactly.
+// A result that no operation after it is fused with.
+TILE_FN float alone(float x) {
+#if defined(__x86_64__)
+  __asm__("" : "+x"(x));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(x));
+#endif
+  return x;
+}
 
-#ifdef TILE_EMULATE
 // A result rounded to nearest, and the sign of what the exact result has more than it: the neighbour that a mode asks for. The mode is
 // the second letter of rn, rz, ru and rd.
 TILE_FN float directed(float nearest, double rest, const char* mode) {
@@ -1387,13 +1407,13 @@ TILE_FN float cancelled(float found, double a, double b, const char* mode) {
   return mode[1] == 'd' && found == 0 && a + b == 0 && (std::signbit(a) || std::signbit(b)) ? -0.0f : found;
 }
 TILE_FN float ieee_add(float a, float b, const char* mode) {
-  float nearest = (a + b);
+  float nearest = alone(a + b);
   double sum = double(a) + double(b), rest = lost(a, b, sum);
   return cancelled(directed(nearest, (sum - double(nearest)) + rest, mode), a, b, mode);
 }
 TILE_FN float ieee_sub(float a, float b, const char* mode) { return ieee_add(a, -b, mode); }
 TILE_FN float ieee_mul(float a, float b, const char* mode) {
-  float nearest = (a * b);
+  float nearest = alone(a * b);
   return directed(nearest, double(a) * double(b) - double(nearest), mode);
 }
 TILE_FN float ieee_fma(float a, float b, float c, const char* mode) {
@@ -1402,7 +1422,7 @@ TILE_FN float ieee_fma(float a, float b, float c, const char* mode) {
   return cancelled(directed(nearest, (sum - double(nearest)) + rest, mode), product, c, mode);
 }
 TILE_FN float ieee_div(float a, float b, const char* mode) {
-  float nearest = (a / b);
+  float nearest = alone(a / b);
   double rest = double(a) - double(nearest) * double(b);
   return directed(nearest, std::signbit(double(b)) ? -rest : rest, mode);
 }
@@ -1411,7 +1431,13 @@ TILE_FN float ieee_sqrt(float x, const char* mode) {
   return directed(nearest, double(x) - double(nearest) * double(nearest), mode);
 }
 TILE_FN float ieee_rsqrt(float x, const char*) { return float(1.0 / ::sqrt(double(x))); }
-#else
+#endif
+}  // namespace tile
+
+// Operations with a rounding mode, dot products of bytes, single bits of words.
+namespace tile {
+
+#ifndef TILE_EMULATE
 // The mode is a literal, so that one of the instructions is left.
 TILE_FN float ieee_add(float a, float b, const char* mode) {
   if (mode[1] == 'z') return __fadd_rz(a, b);
@@ -1501,13 +1527,6 @@ TILE_FN vec<float, N> ieee_rsqrt(vec<float, N> a, const char* mode) {
   return r;
 }
 
-TILE_FN uint32_t fns(uint32_t mask, uint32_t base, int32_t offset) {
-  if (offset == 0) return mask >> (base & 31) & 1 ? base : 0xffffffffu;
-  int step = offset > 0 ? 1 : -1, left = offset > 0 ? offset : -offset;
-  for (int bit = int(base); bit >= 0 && bit < 32; bit += step)
-    if ((mask >> bit & 1) && --left == 0) return uint32_t(bit);
-  return 0xffffffffu;
-}
 template <class T, class C>
 TILE_FN C dp4a(vec<T, 4> a, vec<T, 4> b, C c) {
 #ifndef TILE_EMULATE

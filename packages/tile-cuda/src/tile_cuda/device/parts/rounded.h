@@ -1,55 +1,7 @@
 // Operations with a rounding mode, dot products of bytes, single bits of words.
 namespace tile {
 
-#ifdef TILE_EMULATE
-// A result rounded to nearest, and the sign of what the exact result has more than it: the neighbour that a mode asks for. The mode is
-// the second letter of rn, rz, ru and rd.
-TILE_FN float directed(float nearest, double rest, const char* mode) {
-  if (mode[1] == 'n' || !(rest > 0 || rest < 0)) return nearest;
-  bool up = rest > 0 && (mode[1] == 'u' || (mode[1] == 'z' && nearest < 0));
-  bool down = rest < 0 && (mode[1] == 'd' || (mode[1] == 'z' && nearest > 0));
-  if (!up && !down) return nearest;
-  uint32_t bits = bit_cast<uint32_t>(nearest);
-  if (nearest == 0) bits = up ? 1u : 0x80000001u;
-  else bits = (nearest > 0) == up ? bits + 1 : bits - 1;
-  return bit_cast<float>(bits);
-}
-// What a + b has more than its rounded sum (Knuth).
-TILE_FN double lost(double a, double b, double sum) {
-  double part = sum - a;
-  double rest = (a - (sum - part)) + (b - part);
-  return sum - sum == 0 ? rest : 0;
-}
-// -0 where two parts of different signs, or two negative zeros, cancel while rounding down.
-TILE_FN float cancelled(float found, double a, double b, const char* mode) {
-  return mode[1] == 'd' && found == 0 && a + b == 0 && (std::signbit(a) || std::signbit(b)) ? -0.0f : found;
-}
-TILE_FN float ieee_add(float a, float b, const char* mode) {
-  float nearest = (a + b);
-  double sum = double(a) + double(b), rest = lost(a, b, sum);
-  return cancelled(directed(nearest, (sum - double(nearest)) + rest, mode), a, b, mode);
-}
-TILE_FN float ieee_sub(float a, float b, const char* mode) { return ieee_add(a, -b, mode); }
-TILE_FN float ieee_mul(float a, float b, const char* mode) {
-  float nearest = (a * b);
-  return directed(nearest, double(a) * double(b) - double(nearest), mode);
-}
-TILE_FN float ieee_fma(float a, float b, float c, const char* mode) {
-  float nearest = ::fmaf(a, b, c);
-  double product = double(a) * double(b), sum = product + double(c), rest = lost(product, c, sum);
-  return cancelled(directed(nearest, (sum - double(nearest)) + rest, mode), product, c, mode);
-}
-TILE_FN float ieee_div(float a, float b, const char* mode) {
-  float nearest = (a / b);
-  double rest = double(a) - double(nearest) * double(b);
-  return directed(nearest, std::signbit(double(b)) ? -rest : rest, mode);
-}
-TILE_FN float ieee_sqrt(float x, const char* mode) {
-  float nearest = ::sqrtf(x);
-  return directed(nearest, double(x) - double(nearest) * double(nearest), mode);
-}
-TILE_FN float ieee_rsqrt(float x, const char*) { return float(1.0 / ::sqrt(double(x))); }
-#else
+#ifndef TILE_EMULATE
 // The mode is a literal, so that one of the instructions is left.
 TILE_FN float ieee_add(float a, float b, const char* mode) {
   if (mode[1] == 'z') return __fadd_rz(a, b);
@@ -139,13 +91,6 @@ TILE_FN vec<float, N> ieee_rsqrt(vec<float, N> a, const char* mode) {
   return r;
 }
 
-TILE_FN uint32_t fns(uint32_t mask, uint32_t base, int32_t offset) {
-  if (offset == 0) return mask >> (base & 31) & 1 ? base : 0xffffffffu;
-  int step = offset > 0 ? 1 : -1, left = offset > 0 ? offset : -offset;
-  for (int bit = int(base); bit >= 0 && bit < 32; bit += step)
-    if ((mask >> bit & 1) && --left == 0) return uint32_t(bit);
-  return 0xffffffffu;
-}
 template <class T, class C>
 TILE_FN C dp4a(vec<T, 4> a, vec<T, 4> b, C c) {
 #ifndef TILE_EMULATE

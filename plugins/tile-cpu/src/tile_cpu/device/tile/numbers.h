@@ -1,4 +1,4 @@
-// Written by `python -m tile_cpu.device` from the table of formats and numbers.h of tile_core: edit those.
+// Written by `python -m tile_cpu.device` from tile_core.codegen and its table of formats: edit those.
 #pragma once
 
 namespace tile {

@@ -217,23 +217,11 @@ TILE_FN To convert(From x) {
   }
 }
 
-// The format of a type; tf32 names the one that is held in a float.
-struct tf32 {};
-template <class T> struct format_of { using type = typename T::format; };
-template <> struct format_of<fp16> { using type = fp16_format; };
-template <> struct format_of<bf16> { using type = bf16_format; };
-template <> struct format_of<tf32> { using type = tf32_format; };
-template <> struct format_of<float> { using type = fp32_format; };
-template <> struct format_of<double> { using type = fp64_format; };
+}  // namespace tile
 
-template <class To>
-TILE_FN auto from_bits(uint64_t bits) {
-  if constexpr (std::is_same<To, tf32>::value) return bit_cast<float>(uint32_t(bits << 13));
-  else if constexpr (sizeof(To) == 8) return bit_cast<To>(bits);
-  else if constexpr (sizeof(To) == 4) return bit_cast<To>(uint32_t(bits));
-  else if constexpr (sizeof(To) == 2) return bit_cast<To>(uint16_t(bits));
-  else return bit_cast<To>(uint8_t(bits));
-}
+#include "formats.h"
+
+namespace tile {
 
 // The same with a rounding mode, saturation or not, and random bits.
 template <class To, rounding R, bool Saturate, class From, std::enable_if_t<is_scalar<From>, int> = 0>
