@@ -173,9 +173,11 @@ class Environment:
             "tools/dev.py: a pyproject.toml, version or constraint changed; refreshing the environment", file=sys.stderr
         )
         editable = [part for member in self.members() for part in ("-e", str(member))]
-        return (
-            subprocess.call([python, "-m", "pip", "install", "-q", *editable], cwd=self.root, env=self.variables()) == 0
-        )
+        install = [python, "-m", "pip", "install", "-q", *editable]
+        if subprocess.call(install, cwd=self.root, env=self.variables()) != 0:
+            return False
+        # What the environment itself depends on; `hatch env create` leaves an environment that is there as it is.
+        return self.hatch(["run", "default:python", "-c", ""]) == 0
 
     def members(self) -> list[Path]:
         """Folders of the distributions, in a fixed order."""

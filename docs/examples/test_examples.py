@@ -66,7 +66,6 @@ def test_an_example_on_the_cpu(name):
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EXAMPLES])
 def test_an_example_as_cuda(name, monkeypatch, tmp_path):
     """Emulated, and through the device compiler."""
-    pytest.importorskip("tile_cuda")
     from tile_cuda.toolchain.nvrtc import compile_device
 
     arch = getattr(load(name), "ARCH", "sm_80")

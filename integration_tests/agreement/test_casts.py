@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import tile_core as tile
 from tile_core.casts import cast_rule, number_types
 from tile_core.dtypes import DType
 from tile_core.interpreter.values import convert
 from tile_core.testing.carriers import all_values, empty_tensor, equal_values, from_tensor, to_tensor
-
-torch = pytest.importorskip("torch")
 
 TYPES = number_types()
 OFTEN = ("float32", "float8_e4m3fn", "int4")
@@ -102,7 +101,6 @@ def test_every_mode(backend, source):
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_the_device_compiler_takes_all_conversions(arch):
-    pytest.importorskip("cuda.bindings.nvrtc")
     from tile_cuda.toolchain.nvrtc import compile_device
 
     for source in ("float32", "int4"):

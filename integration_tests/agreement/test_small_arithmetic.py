@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import tile_core as tile
 import tile_core.language as T
@@ -16,8 +17,6 @@ from tile_core.dtypes import DType, promote
 from tile_core.interpreter import interpret
 from tile_core.interpreter.values import convert
 from tile_core.testing.carriers import all_values, empty_tensor, equal_values, from_tensor, pack_nibbles, to_tensor
-
-torch = pytest.importorskip("torch")
 
 BACKENDS = {"cpu": {"target": "cpu"}, "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}}
 TYPES = [d for d in number_types() if d.bits <= 16 and not d.is_bool]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import tile_core as tile
 import tile_core.language as T
@@ -11,8 +12,6 @@ from tile_core.dtypes import DType
 from tile_core.errors import ArgumentError, CompileError
 from tile_core.interpreter import interpret
 from tile_core.testing.carriers import all_values, empty_tensor, from_tensor, to_tensor, unpack_nibbles
-
-torch = pytest.importorskip("torch")
 
 BACKENDS = {
     "cpu": {"target": "cpu"},
@@ -210,7 +209,6 @@ def test_gemm_of_mxfp4_weights(backend):
 )
 def test_packed_weights_are_decoded_in_pairs(source, target, instruction):
     """The cast of a packed vector takes the function of the device table, not a conversion an element."""
-    pytest.importorskip("cuda.bindings.nvrtc")
     from tile_cuda.toolchain.nvrtc import compile_device
 
     @T.prim_func
@@ -227,7 +225,6 @@ def test_packed_weights_are_decoded_in_pairs(source, target, instruction):
 
 
 def test_the_device_compiler_takes_small_types():
-    pytest.importorskip("cuda.bindings.nvrtc")
     from tile_cuda.toolchain.nvrtc import compile_device
 
     for function in (dequantised_gemm(64, 64, 64, "int4"), by_threads(64, "float4_e2m1fn")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import tile_core as tile
 import tile_core.language as T
@@ -12,8 +13,6 @@ from tile_core.errors import ArgumentError, CompileError
 from tile_core.interpreter import interpret
 from tile_core.ir import Var
 from tile_core.testing.carriers import all_values, empty_tensor, equal_values, from_tensor, to_tensor
-
-torch = pytest.importorskip("torch")
 
 BACKENDS = {"cpu": {"target": "cpu"}, "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}}
 N = 256
@@ -36,7 +35,7 @@ def check(function, inputs, output, compile_device=False):
         moved = [t.cuda() for t in (*given, empty_tensor(dtype, *shape))]
         tile.compile(function, target="cuda")(*moved)
         assert equal_values(from_tensor(moved[-1].cpu(), dtype), from_tensor(expected, dtype)).all(), "device"
-    if compile_device and pytest.importorskip("cuda.bindings.nvrtc"):
+    if compile_device:
         from tile_cuda.toolchain.nvrtc import compile_device as compile_cubin
 
         assert compile_cubin(tile.lower(function, target="cuda -arch=sm_80").sources["kernel.cu"], "sm_80").cubin

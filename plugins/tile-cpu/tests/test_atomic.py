@@ -1,11 +1,10 @@
 """Atomic updates on the CPU: many blocks, one element; tiles; every element type and kind."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import tile_core as tile  # noqa: E402
-import tile_core.language as T  # noqa: E402
+import tile_core as tile
+import tile_core.language as T
 
 BLOCKS = 512
 

@@ -1,11 +1,9 @@
 """Functions in C++ that a kernel brings along and calls."""
 
-import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import tile_core as tile  # noqa: E402
-import tile_core.language as T  # noqa: E402
+import tile_core as tile
+import tile_core.language as T
 
 SOURCE = """
 static inline float twice(float x) { return x + x; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import torch
 
 import tile_core as tile
 import tile_core.language as T
@@ -12,7 +13,6 @@ from tile_core.errors import ArgumentError
 from tile_cuda.testing import tiles
 
 pytestmark = pytest.mark.gpu
-torch = pytest.importorskip("torch")
 
 BACKENDS = ["tvm_ffi", "nvrtc"]
 SLEEP = 50_000_000  # cycles: some 30 ms, which a launch that does not wait would not see

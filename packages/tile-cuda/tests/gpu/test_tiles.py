@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import tile_core as tile
 from tile_cuda.testing import tiles
 
 pytestmark = pytest.mark.gpu
-torch = pytest.importorskip("torch")
 
 
 def run(function, *tensors):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import tile_core as tile
 import tile_core.language as T
 from tile_cuda.testing import tiles
 from tile_cuda.toolchain.nvrtc import compile_device
-
-torch = pytest.importorskip("torch")
 
 
 def run(function, *tensors):

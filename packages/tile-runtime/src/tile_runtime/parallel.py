@@ -10,15 +10,12 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import struct
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from tile_core.errors import InternalError, OptionError, TileError, ToolchainError, declare_codes
 from tile_core.ir import PrimFunc
@@ -27,6 +24,7 @@ from tile_core.plugin.api import Artifact
 from tile_core.settings import settings
 
 from .cache.artifact import artifact_from_files
+from .child import Child, ChildEnded
 from .compiler import Request, compile_kernel
 from .kernel import Kernel
 from .options import CompileOptions
@@ -158,26 +156,18 @@ class WorkerPool:
 
 
 class _Worker:
-    """One process and its pipes; restarted when it died."""
+    """One process that compiles."""
 
     def __init__(self) -> None:
-        self.process: subprocess.Popen[bytes] | None = None
+        self._child = Child("tile_runtime.worker")
 
     def ask(self, job: bytes, name: str, timeout: float | None = None) -> bytes:
-        process = self.process
-        if process is None or process.poll() is not None:
-            process = self.process = _start()
-        assert process.stdin is not None and process.stdout is not None
-        late = threading.Event()
-        timer = threading.Timer(timeout or 0, lambda: (late.set(), process.kill()))
-        if timeout is not None:
-            timer.start()
+        if not self._child.alive:
+            self._child.start()
         try:
-            send(process.stdin, job)
-            return receive(process.stdout)
-        except (OSError, EOFError):
-            code = process.wait()
-            if late.is_set():
+            return self._child.exchange(job, timeout)
+        except ChildEnded as ended:
+            if ended.late:
                 raise ToolchainError(
                     "E-WORKER-TIMEOUT",
                     f"compiling {name} took longer than {timeout:g} s",
@@ -185,21 +175,12 @@ class _Worker:
                 ) from None
             raise InternalError(
                 "E-WORKER-DIED",
-                f"the process that compiled {name} ended with exit code {code}",
+                f"the process that compiled {name} ended with exit code {ended.code}",
                 help="compile it alone with tile.compile to see where; please report it",
             ) from None
-        finally:
-            timer.cancel()
 
     def end(self) -> None:
-        process, self.process = self.process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._child.end()
 
 
 class Progress:
@@ -246,30 +227,6 @@ class Progress:
         print(text, end="", file=self._file, flush=True)
 
 
-def send(pipe: Any, message: bytes) -> None:
-    """Writes a message with its length before it."""
-    pipe.write(struct.pack("<Q", len(message)))
-    pipe.write(message)
-    pipe.flush()
-
-
-def receive(pipe: Any) -> bytes:
-    """Reads what `send` wrote.
-
-    Raises:
-        EOFError: the other side is gone.
-    """
-    (length,) = struct.unpack("<Q", _exactly(pipe, 8))
-    return _exactly(pipe, length)
-
-
-def _exactly(pipe: Any, length: int) -> bytes:
-    content = pipe.read(length)
-    if len(content) < length:
-        raise EOFError
-    return content
-
-
 def _job(request: Request) -> bytes | None:
     """What a worker is sent; None where something of it has no meaning in another process."""
     if settings.watches_passes or not registry.current().installed:
@@ -286,13 +243,6 @@ def _job(request: Request) -> bytes | None:
         )
     except (pickle.PicklingError, AttributeError, TypeError):
         return None
-
-
-def _start() -> subprocess.Popen[bytes]:
-    paths: Iterable[str] = (str(Path(path or ".").absolute()) for path in sys.path)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    words = [sys.executable, "-m", "tile_runtime.worker"]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 def _finished(make: Callable[[], Kernel], ignore_error: bool, progress: Progress) -> Kernel | None:

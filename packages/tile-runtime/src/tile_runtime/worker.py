@@ -17,9 +17,9 @@ from tile_core.settings import settings
 from tile_core.target import Target
 
 from .cache.artifact import artifact_files
+from .child import receive, send
 from .compiler import Request
 from .options import CompileOptions
-from .parallel import receive, send
 
 __all__ = ["main"]
 

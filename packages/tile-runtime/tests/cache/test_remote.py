@@ -2,6 +2,7 @@
 
 import warnings
 
+import fsspec
 import pytest
 
 from tile_core.errors import CacheWarning, SettingError
@@ -9,8 +10,6 @@ from tile_core.settings import settings
 from tile_runtime.cache import DiskCache, Layers
 from tile_runtime.cache import remote as remote_module
 from tile_runtime.cache.remote import FsspecLayer, remote_layer
-
-fsspec = pytest.importorskip("fsspec")
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 FILES = {"kernel.json": b"{}", "kernel.so": bytes(range(256)) * 4}

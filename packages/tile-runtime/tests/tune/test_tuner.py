@@ -356,7 +356,8 @@ def test_values_that_need_no_tuning_of_their_own(replies):
 
 @pytest.mark.slow
 def test_a_dask_cluster_of_two_worker_processes_tunes(own_cache):
-    distributed = pytest.importorskip("distributed")
+    import distributed
+
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
@@ -365,7 +366,7 @@ def test_a_dask_cluster_of_two_worker_processes_tunes(own_cache):
         with client.get_executor() as executor:
             result = tuner(configs, ref_prog=total).run(executor=executor, progress=False)
         assert states(result) == ["ok", "crashed", "wrong", "ok"]
-        where = client.run(lambda: __import__("tile_runtime.tune.process").tune.process._own._process is not None)
+        where = client.run(lambda: __import__("tile_runtime.tune.process").tune.process._own.started)
         assert len(where) == 2 and any(where.values())
 
 
@@ -387,10 +388,10 @@ def test_a_process_that_cannot_start_says_so(monkeypatch):
     import subprocess
     import sys
 
-    def start():
+    def start(module):
         return subprocess.Popen([sys.executable, "-c", "exit(3)"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr("tile_runtime.tune.process._start", start)
+    monkeypatch.setattr("tile_runtime.child.start_module", start)
     with MeasuringProcess() as process:
         reply = process.ask({}, 5)
     assert reply["state"] == "failed" and "exit code 3" in reply["reason"]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from ..parallel import receive, send
+from ..child import Child, ChildEnded
 
 __all__ = ["MeasuringProcess", "measure_here"]
 
@@ -24,7 +20,7 @@ class MeasuringProcess:
     """Runs jobs of `worker.perform` one after the other. A context manager."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child = Child("tile_runtime.tune.worker")
 
     def __enter__(self) -> MeasuringProcess:
         return self
@@ -32,48 +28,34 @@ class MeasuringProcess:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    @property
+    def started(self) -> bool:
+        """Whether a process of this one's is there."""
+        return self._child.alive
+
     def ask(self, job: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         """The reply to a job; state ``timeout`` or ``crashed`` where the process gave none."""
-        process = self._process
-        if process is None or process.poll() is not None:
-            self.close()
-            process = self._process = _start()
-            ready = self._exchange(process, None, START_SECONDS)
+        if not self._child.alive:
+            self._child.start()
+            ready = self._exchange(None, START_SECONDS)
             if ready.get("state") != "ready":
                 return {"state": "failed", "reason": f"the measuring process did not start: {ready.get('reason')}"}
-        reply = self._exchange(process, pickle.dumps(dict(job)), timeout)
+        reply = self._exchange(pickle.dumps(dict(job)), timeout)
         if reply.get("broken") or reply["state"] in ("timeout", "crashed"):
             self.close()
         return reply
 
     def close(self) -> None:
         """Ends the process."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self._child.end()
 
-    def _exchange(self, process: subprocess.Popen[bytes], message: bytes | None, timeout: float) -> dict[str, Any]:
-        assert process.stdin is not None and process.stdout is not None
-        late = threading.Event()
-        timer = threading.Timer(timeout, lambda: (late.set(), process.kill()))
-        timer.daemon = True
-        timer.start()
+    def _exchange(self, message: bytes | None, timeout: float) -> dict[str, Any]:
         try:
-            if message is not None:
-                send(process.stdin, message)
-            return pickle.loads(receive(process.stdout))
-        except (OSError, EOFError):
-            code = process.wait()
-            if late.is_set():
+            return pickle.loads(self._child.exchange(message, timeout))
+        except ChildEnded as ended:
+            if ended.late:
                 return {"state": "timeout", "reason": f"took longer than {timeout:g} s and was killed"}
-            return {"state": "crashed", "reason": _ending(code)}
-        finally:
-            timer.cancel()
+            return {"state": "crashed", "reason": _ending(ended.code)}
 
 
 def measure_here(payload: bytes) -> dict[str, Any]:
@@ -89,13 +71,6 @@ def measure_here(payload: bytes) -> dict[str, Any]:
 
 _own = MeasuringProcess()
 _lock = threading.Lock()
-
-
-def _start() -> subprocess.Popen[bytes]:
-    paths = (str(Path(path or ".").absolute()) for path in sys.path)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    words = [sys.executable, "-m", "tile_runtime.tune.worker"]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 def _ending(code: int) -> str:

@@ -24,7 +24,7 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     import torch  # noqa: F401 - before the first job, whose time is limited
 
-    from ..parallel import receive, send
+    from ..child import receive, send
 
     send(replies, pickle.dumps({"state": "ready"}))
     while True:
