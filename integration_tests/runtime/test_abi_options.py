@@ -73,6 +73,86 @@ def test_a_call_without_checks_takes_what_is_given():
         kernel(A, A, skip_tensor_validation=True)
 
 
+@tile.jit(target="cpu")
+def bytes_of(A, dtype="float8_e4m3fn"):
+    N = T.const("N")
+    A: T.Tensor[[N], dtype]
+    B = T.empty((N,), "uint8")
+    with T.Kernel(1, threads=32):
+        for i in T.Parallel(N):
+            B[i] = T.reinterpret(A[i], "uint8")
+    return B
+
+
+@pytest.mark.parametrize(("declared", "given", "option"), RELAXED)
+def test_float8_types_of_one_family_pass_to_eager_functions_only_when_asked(declared, given, option):
+    A = torch.ones(4).to(given)
+    with pytest.raises(tile.ArgumentError, match="E-EAGER-DTYPE"):
+        bytes_of(A, declared)
+    relaxed = tile.jit(bytes_of.function, target="cpu", pass_configs={option: True})
+    for _ in range(3):  # found by tracing, by types, and as the kernel of the last call
+        assert torch.equal(relaxed(A, declared), A.view(torch.uint8))
+    other = torch.ones(4).to(torch.float8_e5m2 if "e4m3" in declared else torch.float8_e4m3fn)
+    with pytest.raises(tile.ArgumentError, match="E-EAGER-DTYPE"):
+        relaxed(other, declared)
+
+
+def test_an_eager_function_may_state_the_relaxation_itself():
+    @tile.jit(target="cpu")
+    def inverted(A):
+        A: T.Tensor[[4], T.bool]
+        B = T.empty((4,), "int32")
+        T.annotate_pass_configs({"tl.relax_bool_storage": True})
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[i] = T.if_then_else(A[i], 0, 1)
+        return B
+
+    assert inverted(torch.tensor([0, 1, 1, 0], dtype=torch.int8)).tolist() == [1, 0, 0, 1]
+    assert inverted(torch.tensor([False, True, True, False])).tolist() == [1, 0, 0, 1]
+    with pytest.raises(tile.ArgumentError, match="A must be bool, got int32"):
+        inverted(torch.zeros(4, dtype=torch.int32))
+    strict = tile.jit(inverted.function, target="cpu", pass_configs={"tl.relax_bool_storage": False})
+    with pytest.raises(tile.ArgumentError, match="A must be bool, got int8"):
+        strict(torch.zeros(4, dtype=torch.int8))
+
+
+def test_a_tensor_that_does_not_fit_is_said_before_what_is_wrong_in_the_body():
+    @tile.jit(target="cpu")
+    def broken(A):
+        A: T.Tensor[[4], T.bool]
+        with T.Kernel(1, threads=32):
+            A[0, 0] = True
+
+    with pytest.raises(tile.ArgumentError, match="E-EAGER-DTYPE"):
+        broken(torch.zeros(4))
+    with pytest.raises(tile.CompileError, match="A"):
+        broken(torch.zeros(4, dtype=torch.bool))
+
+
+def test_an_eager_call_without_checks_takes_what_is_given():
+    A = torch.arange(4, dtype=torch.int8)
+    with pytest.raises(tile.ArgumentError, match="E-EAGER-DTYPE"):
+        bytes_of(A, "uint8")
+    assert bytes_of(A, "uint8", skip_tensor_validation=True).tolist() == [0, 1, 2, 3]
+    with pytest.raises(tile.ArgumentError, match="E-EAGER-DTYPE"):
+        bytes_of(A, "uint8", skip_tensor_validation=False)
+    with pytest.raises(tile.ArgumentError, match="must have 1 dimensions, got 2"):  # sizes cannot be told
+        bytes_of(A[None], "uint8", skip_tensor_validation=True)
+
+    @tile.jit(target="cpu", pass_configs={"tl.disable_tensor_validation": True})
+    def first_four(A, B):
+        A: T.Tensor[[4], T.int32]
+        B: T.Tensor[[4], T.int32]
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                B[i] = A[i] + 1
+
+    B = torch.zeros(4, dtype=torch.int32)
+    first_four(torch.arange(9, dtype=torch.int32), B)
+    assert B.tolist() == [1, 2, 3, 4]
+
+
 def test_a_condition_that_is_false_when_traced_is_an_error_there():
     N = 12
     with pytest.raises(tile.CompileError, match="E-ASSUME-FALSE"):

@@ -32,7 +32,7 @@ class Eager(EagerFunction):
         bound.apply_defaults()
         return list(bound.arguments.values())
 
-    def specialise(self, values):
+    def specialise(self, values, rules=None):
         self.traces += 1
         first = 1 if self.function.__name__ == "dynamic" else 0
         params, positions, static, constants = [], [], [], []

@@ -300,7 +300,7 @@ def _with_attributes(function: PrimFunc, options: CompileOptions) -> PrimFunc:
     """`function` with the options that are part of it as attributes; what the caller says wins over what the source
     says."""
     out_idx = function.attr("out_idx", ()) if options.out_idx is None else options.out_idx
-    configs = {**dict(function.attr("pass_configs", ())), **{_key(k): v for k, v in options.pass_configs.items()}}
+    configs = options.configs(dict(function.attr("pass_configs", ())))
     flags = (*function.attr("compile_flags", ()), *options.compile_flags)
     for name, value in (
         ("out_idx", normalize_out_idx(out_idx, function)),
@@ -349,10 +349,6 @@ def _write_sources(artifact: Artifact, root: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in artifact.sources.items():
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _key(key: Any) -> str:
-    return str(getattr(key, "value", key))
 
 
 def _plain(value: Any) -> Any:

@@ -15,11 +15,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tile_core.errors import ArgumentError, OptionError, TileError, declare_codes
 from tile_core.frontend import EagerFunction, LazyFunction, Specialisation, TensorSpec, jit_function
 from tile_core.ir import PrimFunc
+from tile_core.ir.host import ArgumentRules
+from tile_core.transform.make_packed_api import SKIP_VALIDATION, argument_rules
+from tile_core.transform.options import Options
 
 from .captures import Captures
 from .compiler import compile_kernel
@@ -36,6 +40,10 @@ declare_codes(
 )
 
 
+SKIP = "skip_tensor_validation"
+"""Keyword of a call that leaves out checks of tensors."""
+
+
 class JitFunction:
     """See the module's text. Safe to call from several threads.
 
@@ -50,7 +58,7 @@ class JitFunction:
         self.function = function
         self.options = options
         traced = jit_function(function)
-        self._style = _Eager(traced) if isinstance(traced, EagerFunction) else _Lazy(traced)
+        self._style = _Eager(traced, options) if isinstance(traced, EagerFunction) else _Lazy(traced)
         self._captures = Captures(function)
         self._recent: Kernel | None = None
         self._fast: _Fast | None = None
@@ -67,13 +75,16 @@ class JitFunction:
         return self._style.mode
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Lazy: the kernel for these compile-time values. Eager: the results for these tensors and values."""
+        """Lazy: the kernel for these compile-time values. Eager: the results for these tensors and values; with
+        ``skip_tensor_validation=True`` without checks of tensors, as for `Kernel`."""
         fast = self._fast
         if fast is not None and not kwargs and fast.fits(args):
             try:
                 return fast.entry(*args[: fast.count])
             except ArgumentError:
                 self._fast = None  # other tensors: find their kernel below, or raise the same again
+        if SKIP in kwargs and self._style.takes_skip:
+            return (self._unvalidated if kwargs.pop(SKIP) else self)(*args, **kwargs)
         kernel, inputs = self._find(args, kwargs)
         return kernel if inputs is None else kernel(*inputs)
 
@@ -142,6 +153,12 @@ class JitFunction:
         """The generated device source for these arguments."""
         return self.compile(*args, **kwargs).get_kernel_source()
 
+    @functools.cached_property
+    def _unvalidated(self) -> JitFunction:
+        """The same function, eager, without checks of tensors."""
+        configs = {**self.options.pass_configs, SKIP_VALIDATION.key: True}
+        return JitFunction(self.function, replace(self.options, pass_configs=configs))
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -192,6 +209,7 @@ class _Lazy:
     """Kernels by the values of the call."""
 
     mode = "lazy"
+    takes_skip = False
 
     def __init__(self, function: LazyFunction) -> None:
         self.function = function
@@ -236,9 +254,11 @@ class _Eager:
 
     mode = "eager"
 
-    def __init__(self, function: EagerFunction) -> None:
+    def __init__(self, function: EagerFunction, options: CompileOptions) -> None:
         self.function = function
+        self.options = options
         self.kinds = tuple(parameter.kind for parameter in function.parameters)
+        self.takes_skip = SKIP not in function.signature.parameters
         # constants and types → places of the fixed extents → these extents → the kernel
         self.kernels: dict[Hashable, dict[tuple[tuple[int, int], ...], dict[tuple[int, ...], Known]]] = {}
 
@@ -257,8 +277,12 @@ class _Eager:
             _spec(value) if kind == "tensor" or (kind == "open" and _is_tensor(value)) else value
             for kind, value in zip(self.kinds, bound)
         ]
-        found: Specialisation = self.function.specialise(values)
+        found: Specialisation = self.function.specialise(values, rules=self._rules)
         return _Trace(found.prim_func, tuple(found.arguments), tuple(found.static))
+
+    def _rules(self, own: Mapping[Any, Any]) -> ArgumentRules:
+        """What the options of the caller and of the function let pass in a call."""
+        return argument_rules(Options(self.options.configs(own)))
 
     def keep(self, bound: list[Any], trace: _Trace, kernel: Kernel) -> Known:
         by_static = self.kernels.setdefault(self._types(bound), {})

@@ -38,6 +38,10 @@ class CompileOptions:
     verbose: bool | None = None
     debug_root_path: Path | None = None
 
+    def configs(self, own: Mapping[Any, Any]) -> dict[str, Any]:
+        """Pass options by key, with those that a function states itself where the caller says nothing."""
+        return {str(getattr(k, "value", k)): v for k, v in (*own.items(), *self.pass_configs.items())}
+
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> CompileOptions:
         """Checks `given` and fills in what is left out.

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..dtypes import DType, as_dtype
-from ..errors import ArgumentError, CompileError, declare_codes
+from ..errors import ArgumentError, CompileError, TileError, declare_codes
 from ..ir import Buffer, Expr, IntImm, PrimFunc, SizeVar, Var
-from ..ir.host import carrier_words
+from ..ir.host import ArgumentRules
 from ..source import Span
 from .builder import Builder, current_builder, require_builder
 from .function import finish, run, signature_of
@@ -100,6 +100,9 @@ class Specialisation:
     returns: str
 
 
+RulesOf = Callable[[Mapping[Any, Any]], ArgumentRules]
+
+
 class EagerFunction:
     """A function in the eager style. `specialise` traces it; the runtime keeps what comes out."""
 
@@ -139,13 +142,17 @@ class EagerFunction:
         bound.apply_defaults()
         return list(bound.arguments.values())
 
-    def specialise(self, values: Sequence[Any], constants: Mapping[str, int] | None = None) -> Specialisation:
+    def specialise(
+        self, values: Sequence[Any], constants: Mapping[str, int] | None = None, rules: RulesOf | None = None
+    ) -> Specialisation:
         """Traces the function.
 
         Args:
             values: in the order of the signature: a `TensorSpec` for each tensor (or None when `constants` tells the
                 shapes), anything for scalars, the Python value for constants.
             constants: values of T.const names that are known beforehand.
+            rules: what calls let pass, given the pass options that the function states itself; by default nothing
+                besides the declarations.
 
         Raises:
             ArgumentError: a tensor does not fit its declaration (E-EAGER-SHAPE, E-EAGER-DTYPE), a value is of the
@@ -161,6 +168,10 @@ class EagerFunction:
                 result = run(builder, lambda: self._twin(*arguments))  # noqa: B023
             except _Restart:
                 continue
+            except TileError:
+                trace.require_fit(builder, rules)  # a tensor that does not fit is said first
+                raise
+            trace.require_fit(builder, rules)
             return trace.specialisation(builder, result)
 
 
@@ -302,6 +313,19 @@ class _Undeclared(Placeholder):
         )
 
 
+@dataclass(frozen=True)
+class _Misfit:
+    """A tensor that is not what it is declared as; `declared` and `given` where it is the element type."""
+
+    error: ArgumentError
+    declared: DType | None = None
+    given: str = ""
+
+    def passes(self, rules: ArgumentRules) -> bool:
+        """Whether a call may have it."""
+        return not rules.tensors or (self.declared is not None and self.given in rules.carriers(self.declared))
+
+
 class _EagerTrace:
     """What one specialisation knows: constants so far, and what the running trace has declared."""
 
@@ -314,10 +338,11 @@ class _EagerTrace:
         self.unsolved: dict[str, SizeVar] = {}
         self.static: list[tuple[int, int]] = []
         self.outputs: list[Buffer] = []
+        self.misfits: list[_Misfit] = []
 
     def begin(self) -> list[Any]:
         """The arguments for the next trace."""
-        self.declared, self.unsolved, self.static, self.outputs = {}, {}, [], []
+        self.declared, self.unsolved, self.static, self.outputs, self.misfits = {}, {}, [], [], []
         return [self._argument(i, p, v) for i, (p, v) in enumerate(zip(self.owner.parameters, self.values))]
 
     def _argument(self, position: int, parameter: EagerParameter, value: Any) -> Any:
@@ -381,10 +406,10 @@ class _EagerTrace:
 
     def _match(self, name: str, annotation: TensorType, spec: TensorSpec, position: int) -> None:
         given = str(spec.dtype).removeprefix("torch.")
-        carriers = carrier_words(annotation.dtype)
+        carriers = ArgumentRules().carriers(annotation.dtype)
         facts = [f"declared: {annotation!r}", f"given: {given}{list(spec.shape)}"]
         if given not in carriers and (given == "float4_e2m1fn_x2" or str(as_dtype(spec.dtype)) not in carriers):
-            raise ArgumentError(
+            error = ArgumentError(
                 "E-EAGER-DTYPE",
                 f"{self.owner.name}: {name} must be {annotation.dtype}, got {given}",
                 span=self.spans.get(name),
@@ -393,6 +418,7 @@ class _EagerTrace:
                 if str(annotation.dtype) in carriers
                 else f"pass {' or '.join(carriers)} with the bits of {annotation.dtype}",
             )
+            self.misfits.append(_Misfit(error, annotation.dtype, given))
         if len(spec.shape) != len(annotation.shape):
             raise self._shape_error(name, f"must have {len(annotation.shape)} dimensions, got {len(spec.shape)}", facts)
         told = False
@@ -410,9 +436,8 @@ class _EagerTrace:
                 if (position, axis) not in self.static:
                     self.static.append((position, axis))
                 if extent.value != size:
-                    raise self._shape_error(
-                        name, f"must have extent {extent.value} in dimension {axis}, got {size}", facts
-                    )
+                    found = f"must have extent {extent.value} in dimension {axis}, got {size}"
+                    self.misfits.append(_Misfit(self._shape_error(name, found, facts)))
             elif self._solve(name, axis, extent, size, facts):
                 told = True
         if told:
@@ -432,6 +457,15 @@ class _EagerTrace:
             )
         self.constants[mine[key]] = value
         return True
+
+    def require_fit(self, builder: Builder, rules: RulesOf | None) -> None:
+        """Refuses tensors that are not what they are declared as, unless the options let them pass: the function may
+        state options anywhere, so they are known when it has run."""
+        if self.misfits:
+            allowed = ArgumentRules() if rules is None else rules(dict(builder.attrs.get("pass_configs", ())))
+            for misfit in self.misfits:
+                if not misfit.passes(allowed):
+                    raise misfit.error
 
     def _shape_error(self, name: str, what: str, facts: list[str]) -> ArgumentError:
         told = [f"{key} = {value}" for key, value in self.constants.items()]

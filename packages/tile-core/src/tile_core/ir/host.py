@@ -22,6 +22,7 @@ them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..dtypes import DType, carrier_names
@@ -29,7 +30,18 @@ from .expr import Call, Expr, IntImm, StringImm, as_expr, const
 from .intrinsics import Intrinsic, register_intrinsic
 from .stmt import Evaluate
 
-__all__ = ["DTYPE_CODES", "FIELDS", "HOST_OPS", "arg_is", "carrier_words", "check", "dtype_word", "field", "host_call"]
+__all__ = [
+    "DTYPE_CODES",
+    "FIELDS",
+    "HOST_OPS",
+    "ArgumentRules",
+    "arg_is",
+    "carrier_words",
+    "check",
+    "dtype_word",
+    "field",
+    "host_call",
+]
 
 BOOL = DType("bool")
 INT32 = DType("int32")
@@ -88,6 +100,27 @@ def carrier_words(dtype: DType) -> dict[str, int]:
     """The tensors that carry elements of a type, name → DLPack type as one word; the first is what outputs are."""
     pairs = {"float4_e2m1fn_x2": DTYPE_CODES["float4_e2m1fn"] | 4 << 8 | 2 << 16}
     return {name: pairs[name] if name in pairs else dtype_word(DType(name)) for name in carrier_names(dtype)}
+
+
+@dataclass(frozen=True)
+class ArgumentRules:
+    """What the checks of a call let pass besides what the signature says.
+
+    Args:
+        families: element types that pass for one another, a tuple for each family.
+        tensors: whether the types and sizes of tensors are checked at all.
+    """
+
+    families: tuple[tuple[str, ...], ...] = ()
+    tensors: bool = True
+
+    def carriers(self, dtype: DType) -> dict[str, int]:
+        """What tensors of `dtype` may come as, like `carrier_words`."""
+        carriers = carrier_words(dtype)
+        for family in self.families:
+            if dtype.name in family:
+                carriers.update({name: dtype_word(DType(name)) for name in family if name not in carriers})
+        return carriers
 
 
 def host_call(op: str, *args: Any, dtype: DType = INT32) -> Call:

@@ -10,7 +10,7 @@ defines no size may be None; where several such tensors have a size that is need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import DType
@@ -39,11 +39,11 @@ from ..ir import (
     seq,
     walk,
 )
-from ..ir.host import arg_is, carrier_words, check, dtype_word, field, host_call
+from ..ir.host import ArgumentRules, arg_is, carrier_words, check, dtype_word, field, host_call
 from .base import Pass, PassContext, register_pass
-from .options import declare_option
+from .options import Options, declare_option
 
-__all__ = ["MakePackedAPI"]
+__all__ = ["MakePackedAPI", "argument_rules"]
 
 declare_codes(
     {
@@ -81,6 +81,15 @@ _FP8_FAMILIES = (
 _BOOL_FAMILY = ("bool", "int8", "uint8")
 
 
+def argument_rules(options: Options) -> ArgumentRules:
+    """What these options let pass in a call."""
+    families = [
+        *(_FP8_FAMILIES if options[RELAX_FP8.key] else ()),
+        *((_BOOL_FAMILY,) if options[RELAX_BOOL.key] else ()),
+    ]
+    return ArgumentRules(tuple(families), not options[SKIP_VALIDATION.key])
+
+
 @register_pass(
     "MakePackedAPI", needs="SPLIT", leaves="PACKED", options=(SKIP_VALIDATION.key, RELAX_FP8.key, RELAX_BOOL.key)
 )
@@ -94,22 +103,16 @@ class MakePackedAPI(Pass):
         return module.map_functions(lambda f: self._host(f, context) if f.attr("calling_convention") == "host" else f)
 
     def _host(self, function: PrimFunc, context: PassContext) -> PrimFunc:
-        families = [
-            *(_FP8_FAMILIES if context.options[RELAX_FP8.key] else ()),
-            *((_BOOL_FAMILY,) if context.options[RELAX_BOOL.key] else ()),
-        ]
-        body = _Packer(function, self.device, families, not context.options[SKIP_VALIDATION.key]).build()
+        body = _Packer(function, self.device, argument_rules(context.options)).build()
         return function.with_(body=body).with_attr("calling_convention", "packed")
 
 
 class _Packer:
-    def __init__(
-        self, function: PrimFunc, device: str, families: Sequence[tuple[str, ...]] = (), validate: bool = True
-    ) -> None:
+    def __init__(self, function: PrimFunc, device: str, rules: ArgumentRules) -> None:
         self.function = function
         self.device = device
-        self.families = families
-        self.validate = validate
+        self.rules = rules
+        self.validate = rules.tensors
         count = len(function.params)
         self.outputs = [i % count for i in function.attr("out_idx", ())]
         self.inputs = [(p, i) for i, p in enumerate(p for k, p in enumerate(function.params) if k not in self.outputs)]
@@ -259,7 +262,7 @@ class _Packer:
         ndim = field(tensor, "ndim")
         expect(binary("eq", ndim, buffer.ndim), "ndim", buffer.ndim, ndim)
         word = field(tensor, "dtype")
-        carriers = self._carriers(buffer.dtype)
+        carriers = self.rules.carriers(buffer.dtype)
         known: Expr | None = None
         for one in carriers.values():
             equal = binary("eq", word, one)
@@ -333,14 +336,6 @@ class _Packer:
             if other != axis:
                 unused = binary("or", unused, binary("eq", field(tensor, "shape", other), 0))
         return [s if isinstance(s, Bind) else _relaxed(s, unused) for s in found]
-
-    def _carriers(self, dtype: DType) -> dict[str, int]:
-        """What `dtype` may come as, with what the options let pass for it."""
-        carriers = carrier_words(dtype)
-        for family in self.families:
-            if dtype.name in family:
-                carriers.update({name: dtype_word(DType(name)) for name in family if name not in carriers})
-        return carriers
 
     def _equal(self, buffer: Buffer, name: str, axis: int, expected: Expr, got: Expr) -> list[Stmt]:
         if not self.validate:
