@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import tile_core as tile
-from tile_core.errors import OptionError, PluginError
+from tile_core.errors import OptionError, PluginError, TargetError
 from tile_core.ir import PrimFunc, parse
 from tile_core.offers import OFFERED
 from tile_core.plugin import Backend, Ok, PassExtension, registry
@@ -189,6 +190,44 @@ def test_jit_and_compile_hand_the_runtime_what_was_given():
     decorated = tile.jit(test_jit_and_compile_hand_the_runtime_what_was_given)
     assert decorated[0] == "jit" and decorated[2] == {}
     assert tile.jit(out_idx=[-1], verbose=False)(len) == ("jit", len, {"out_idx": [-1], "verbose": False})
+
+
+MACHINE = platform.machine()
+SYSTEM = {"win32": "windows"}.get(sys.platform, sys.platform)
+
+
+@pytest.mark.parametrize(
+    "host", [None, "auto", "c", "cpu", {"kind": "c"}, Target("cpu"), f"c -mtriple={MACHINE}-pc-{SYSTEM}-gnu"]
+)
+def test_the_host_may_be_said_where_it_is_this_machine(host):
+    f = function()
+    assert tile.lower(f, "toy", target_host=host).sources == tile.lower(f, "toy").sources
+    assert tile.jit(target_host=host, target="toy")(len) == ("jit", len, {"target": "toy"})
+    assert tile.compile(f, target_host=host) == ("compile", f, {})
+
+
+@pytest.mark.parametrize(
+    ("host", "summary"),
+    [
+        ("llvm", "no host function is compiled for llvm"),
+        ("cuda -arch=sm_80", "no host function is compiled for cuda"),
+        ("c -mcpu=haswell", "-mcpu has no meaning for the host"),
+        ("c -mtriple=s390x-linux-gnu", "s390x-linux-gnu is another machine than this one"),
+        (f"c -mtriple={MACHINE}-pc-plan9", f"{MACHINE}-pc-plan9 is another machine than this one"),
+    ],
+)
+def test_another_host_is_refused_everywhere(host, summary):
+    f = function()
+    calls = (
+        lambda: tile.lower(f, "toy", target_host=host),
+        lambda: tile.jit(target_host=host),
+        lambda: tile.compile(f, target_host=host),
+        lambda: tile.par_compile([f], target_host=host),
+    )
+    for call in calls:
+        with pytest.raises(TargetError, match="E-TARGET-HOST") as caught:
+            call()
+        assert summary in caught.value.summary
 
 
 def test_without_a_runtime_jit_says_what_to_install():

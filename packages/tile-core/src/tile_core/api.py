@@ -17,7 +17,7 @@ from .ir import Buffer, IRModule, PrimFunc
 from .plugin import registry
 from .plugin.api import Artifact, Backend, resolve
 from .settings import settings
-from .target import Target
+from .target import Target, require_this_host
 from .transform.base import PassContext
 from .transform.options import Options
 
@@ -158,6 +158,7 @@ def jit(
     *,
     out_idx: OutIdx | None = None,
     target: TargetLike | None = None,
+    target_host: TargetLike | None = None,
     execution_backend: str | None = None,
     pass_configs: Mapping[Any, Any] | None = None,
     compile_flags: str | Sequence[str] | None = None,
@@ -169,6 +170,7 @@ def jit(
     *,
     out_idx: OutIdx | None = None,
     target: TargetLike | None = None,
+    target_host: TargetLike | None = None,
     execution_backend: str | None = None,
     pass_configs: Mapping[Any, Any] | None = None,
     compile_flags: str | Sequence[str] | None = None,
@@ -181,6 +183,7 @@ def jit(
         function: the function; left out in ``@tile.jit(…)``.
         out_idx: positions of parameters that the kernel allocates and returns (negative from the end); lazy style.
         target: ``"auto"``, ``"cpu"``, ``"cuda -arch=sm_90a"``, …; ``TILE_DEFAULT_TARGET`` if not given.
+        target_host: the machine that calls, if it is to be said: ``"c"`` or ``"cpu"``, with ``-mtriple=`` of this one.
         execution_backend: how kernels are called, by name; ``TILE_EXECUTION_BACKEND`` if not given.
         pass_configs: pass options by key; docs/options.md lists them.
         compile_flags: added to the toolchain's command.
@@ -191,6 +194,7 @@ def jit(
         PluginError: no runtime is installed.
         OptionError: an argument is of the wrong kind.
     """
+    require_this_host(target_host)
     options = _options(
         out_idx=out_idx,
         target=target,
@@ -211,6 +215,7 @@ def compile(
     *,
     out_idx: OutIdx | None = None,
     target: TargetLike | None = None,
+    target_host: TargetLike | None = None,
     execution_backend: str | None = None,
     pass_configs: Mapping[Any, Any] | None = None,
     compile_flags: str | Sequence[str] | None = None,
@@ -222,6 +227,7 @@ def compile(
     Raises:
         UserError: what is wrong with the function, the options, the target or the machine.
     """
+    require_this_host(target_host)
     options = _options(
         out_idx=out_idx,
         target=target,
@@ -239,6 +245,7 @@ def par_compile(
     *,
     out_idx: OutIdx | None = None,
     target: TargetLike | None = None,
+    target_host: TargetLike | None = None,
     execution_backend: str | None = None,
     pass_configs: Mapping[Any, Any] | None = None,
     compile_flags: str | Sequence[str] | None = None,
@@ -256,6 +263,7 @@ def par_compile(
     Raises:
         UserError: what is wrong with a function, the options, the target or the machine.
     """
+    require_this_host(target_host)
     options = _options(
         out_idx=out_idx,
         target=target,
@@ -294,6 +302,7 @@ def clear_cache() -> None:
 def lower(
     function: PrimFunc,
     target: TargetLike | None = None,
+    target_host: TargetLike | None = None,
     *,
     out_idx: OutIdx | None = None,
     pass_configs: Mapping[Any, Any] | None = None,
@@ -303,7 +312,7 @@ def lower(
 
     Args:
         function: a `T.prim_func`.
-        target: as for `jit`.
+        target, target_host: as for `jit`.
         out_idx: as for `jit`.
         pass_configs: as for `jit`; those in the function's own attributes hold where they are not given here.
         instruments: objects with ``before_pass(pass_, module)`` or ``after_pass(pass_, module, seconds)``.
@@ -311,6 +320,7 @@ def lower(
     Raises:
         UserError: what is wrong with the function, the options or the target.
     """
+    require_this_host(target_host)
     function = _traced(function, "lower")
     if out_idx is not None:
         function = function.with_attr("out_idx", _positions(out_idx, function) or None)

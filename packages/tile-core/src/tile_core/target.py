@@ -7,17 +7,20 @@ there are is each backend's to say; this module only holds the value and its tex
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from .errors import TargetError, declare_codes
 
-__all__ = ["Target", "parse_target"]
+__all__ = ["Target", "parse_target", "require_this_host"]
 
 declare_codes(
     {
         "E-TARGET-SYNTAX": "a target description that cannot be read",
         "E-TARGET-UNKNOWN": "no backend knows this kind of target",
+        "E-TARGET-HOST": "target_host names another machine than this one, or something that compiles no host function",
         "E-TARGET-OPTION": "a target option that the backend does not know, or a value outside what it allows",
     }
 )
@@ -98,3 +101,43 @@ def parse_target(text: Any) -> Target:
             )
         attrs[key] = value
     return Target(kind, attrs)
+
+
+def require_this_host(target_host: Any) -> None:
+    """Checks what a caller says of the machine that its host functions run on: ``auto``, ``c`` or ``cpu``, with
+    ``-mtriple=`` of this machine if need be. A host function is called in the process that compiles it, so there is
+    nothing else to say.
+
+    Raises:
+        TargetError: E-TARGET-HOST, or a text that cannot be read.
+    """
+    if target_host is None:
+        return
+    host = parse_target(target_host)
+    machine, system = _machine(platform.machine()), _system(sys.platform)
+    wrong = None
+    if host.kind not in ("auto", "c", "cpu"):
+        wrong = f"no host function is compiled for {host.kind}"
+    for key, value in host.attrs.items():
+        words = str(value).split("-")
+        if key != "mtriple":
+            wrong = wrong or f"-{key} has no meaning for the host"
+        elif _machine(words[0]) != machine or system not in map(_system, words[1:]):
+            wrong = wrong or f"{value} is another machine than this one"
+    if wrong is not None:
+        raise TargetError(
+            "E-TARGET-HOST",
+            f"target_host={str(host)!r}: {wrong}",
+            facts=[f"allowed: auto, c or cpu, with -mtriple={machine}-{system} if need be"],
+            help="leave target_host out: host functions are compiled for the machine that calls them",
+        )
+
+
+def _machine(name: str) -> str:
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name.lower(), name.lower())
+
+
+def _system(name: str) -> str:
+    """The operating system that `sys.platform` or a word of a triple names."""
+    known = {"linux": "linux", "darwin": "darwin", "macos": "darwin", "win": "windows"}
+    return next((system for start, system in known.items() if name.lower().startswith(start)), name.lower())

@@ -270,7 +270,6 @@ def test_pass_options_may_be_part_of_a_configuration(replies):
         (lambda: tuner([{"block": 1}], backend="clock"), "backend='clock'"),
         (lambda: tuner([{"block": 1}], supply_type=3), "supply_type=3"),
         (lambda: tuner([{"block": 1}], ref_prog=3), "ref_prog=3 cannot be called"),
-        (lambda: tuner([{"block": 1}]).set_compile_args(target_host="c"), "target_host='c'"),
         (lambda: tuner([{"block": 1}]).run(early_stop_factor=0.5), "early_stop_factor=0.5"),
         (lambda: tuner([{"block": 1}]).run(group_compile_size=0), "group_compile_size=0"),
         (lambda: tuner([{"block": 1}]).run(benchmark_multi_gpu=True, progress=False), "kernels for cpu are measured"),
@@ -283,6 +282,12 @@ def test_wrong_arguments_are_named(make, text):
     with pytest.raises(OptionError) as caught:
         make()
     assert text in str(caught.value) and caught.value.code == "E-TUNE-OPTION"
+
+
+def test_the_host_is_this_machine():
+    assert tuner([{"block": 1}]).set_compile_args(target_host="c").run(progress=False).config == {"block": 1}
+    with pytest.raises(tile.TargetError, match="E-TARGET-HOST"):
+        tuner([{"block": 1}]).set_compile_args(target_host="llvm")
 
 
 def test_the_number_of_supplied_inputs_is_checked(replies):

@@ -23,6 +23,7 @@ from typing import Any
 from tile_core.errors import OptionError, TileError, declare_codes
 from tile_core.ir import PrimFunc
 from tile_core.settings import settings
+from tile_core.target import require_this_host
 
 from ..compiler import Request, compile_kernel
 from ..jit import JitFunction
@@ -96,13 +97,8 @@ class AutoTuner:
         verbose: bool = False,
         pass_configs: Mapping[str, Any] | None = None,
     ) -> AutoTuner:
-        """How kernels are compiled; arguments as for `tile.jit`. The host is always this machine."""
-        if target_host is not None:
-            raise OptionError(
-                "E-TUNE-OPTION",
-                f"target_host={target_host!r}: kernels are tuned on the machine that calls them",
-                help="leave target_host out",
-            )
+        """How kernels are compiled; arguments as for `tile.jit`."""
+        require_this_host(target_host)
         given = {
             "out_idx": out_idx,
             "target": None if target == "auto" else target,
