@@ -9,7 +9,6 @@ Vector types and dialects come from the module's `__getattr__`, which no type ch
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 import sys
 from pathlib import Path
@@ -49,10 +48,10 @@ def stub_text() -> str:
         "",
         "from ..dtypes import DType",
     ]
-    imported = _imports((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    lines += [f"from {imported[name]} import {name} as {name}" for name in language.__all__ if name in imported]
+    origins: dict[str, str] = language._ORIGINS
+    lines += [f"from {origins[name]} import {name} as {name}" for name in language.__all__ if name in origins]
     lines.append("")
-    lines += [f"{name}: DType" for name in language.__all__ if name not in imported]
+    lines += [f"{name}: DType" for name in language.__all__ if name not in origins]
     for scalar in SCALAR_NAMES:
         if scalar not in ("bool", "int4", "handle", "void"):
             lines += [f"{scalar}x{lanes}: DType" for lanes in _LANES]
@@ -71,17 +70,6 @@ def _dialects() -> list[str]:
         if section is not None:
             found.update(line.split("=")[0].strip() for line in section[1].splitlines())
     return sorted(found)
-
-
-def _imports(source: str) -> dict[str, str]:
-    """Name → relative module, for each name that the package imports under its own name."""
-    found = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if alias.asname is None:
-                    found[alias.name] = "." * node.level + (node.module or "")
-    return found
 
 
 if __name__ == "__main__":

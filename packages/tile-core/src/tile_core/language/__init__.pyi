@@ -38,8 +38,8 @@ from .fastmath import __ffs as __ffs
 from .fastmath import __fns as __fns
 from .words import __ldg as __ldg
 from .fastmath import __log as __log
-from .fastmath import __log2 as __log2
 from .fastmath import __log10 as __log10
+from .fastmath import __log2 as __log2
 from .fastmath import __sin as __sin
 from .fastmath import __tan as __tan
 from .math import abs as abs
@@ -127,14 +127,17 @@ from ..frontend import empty as empty
 from .math import erf as erf
 from .statements import evaluate as evaluate
 from .math import exp as exp
-from .math import exp2 as exp2
 from .math import exp10 as exp10
+from .math import exp2 as exp2
 from .vectors import extract_lane as extract_lane
 from .math import fabs as fabs
 from .fastmath import fast_rcp as fast_rcp
 from .fill import fill as fill
 from .reducer import finalize_reducer as finalize_reducer
+from .types import float16 as float16
+from .types import float32 as float32
 from .types import float4_e2m1fn as float4_e2m1fn
+from .types import float64 as float64
 from .types import float6_e2m3fn as float6_e2m3fn
 from .types import float6_e3m2fn as float6_e3m2fn
 from .types import float8_e3m4 as float8_e3m4
@@ -145,9 +148,6 @@ from .types import float8_e4m3fnuz as float8_e4m3fnuz
 from .types import float8_e5m2 as float8_e5m2
 from .types import float8_e5m2fnuz as float8_e5m2fnuz
 from .types import float8_e8m0fnu as float8_e8m0fnu
-from .types import float16 as float16
-from .types import float32 as float32
-from .types import float64 as float64
 from .math import floor as floor
 from .integers import floordiv as floordiv
 from .integers import floormod as floormod
@@ -187,11 +187,11 @@ from .extern import import_source as import_source
 from .fastmath import index_to_coordinates as index_to_coordinates
 from .values import infinity as infinity
 from .meta import inline as inline
-from .types import int4 as int4
-from .types import int8 as int8
 from .types import int16 as int16
 from .types import int32 as int32
+from .types import int4 as int4
 from .types import int64 as int64
+from .types import int8 as int8
 from .vectors import is_f8f6f4_family as is_f8f6f4_family
 from .vectors import is_float4 as is_float4
 from .vectors import is_float4_e2m1fn as is_float4_e2m1fn
@@ -200,18 +200,18 @@ from .math import isinf as isinf
 from .math import isnan as isnan
 from .statements import launch_thread as launch_thread
 from .math import ldexp as ldexp
-from .words import ldg32 as ldg32
-from .words import ldg64 as ldg64
 from .words import ldg128 as ldg128
 from .words import ldg256 as ldg256
+from .words import ldg32 as ldg32
+from .words import ldg64 as ldg64
+from .words import lds128 as lds128
 from .words import lds32 as lds32
 from .words import lds64 as lds64
-from .words import lds128 as lds128
 from .math import likely as likely
 from .math import log as log
+from .math import log10 as log10
 from .math import log1p as log1p
 from .math import log2 as log2
-from .math import log10 as log10
 from .types import long as long
 from .loop import loop_break as loop_break
 from ..frontend import macro as macro
@@ -270,13 +270,13 @@ from .math import sigmoid as sigmoid
 from .math import sin as sin
 from .math import sinh as sinh
 from .math import sqrt as sqrt
-from .words import stg32 as stg32
-from .words import stg64 as stg64
 from .words import stg128 as stg128
 from .words import stg256 as stg256
+from .words import stg32 as stg32
+from .words import stg64 as stg64
+from .words import sts128 as sts128
 from .words import sts32 as sts32
 from .words import sts64 as sts64
-from .words import sts128 as sts128
 from .vectors import sub2 as sub2
 from .tensor import symbolic as symbolic
 from .warp import sync_grid as sync_grid
@@ -299,11 +299,11 @@ from .warp import tvm_warp_shuffle as tvm_warp_shuffle
 from .warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
 from .warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
 from .types import uint as uint
-from .types import uint4 as uint4
-from .types import uint8 as uint8
 from .types import uint16 as uint16
 from .types import uint32 as uint32
+from .types import uint4 as uint4
 from .types import uint64 as uint64
+from .types import uint8 as uint8
 from .loop import unroll as unroll
 from .annotate import use_swizzle as use_swizzle
 from .loop import vectorized as vectorized
@@ -508,8 +508,8 @@ __all__ = [
     "__fns",
     "__ldg",
     "__log",
-    "__log2",
     "__log10",
+    "__log2",
     "__sin",
     "__tan",
     "abs",
@@ -598,15 +598,18 @@ __all__ = [
     "erf",
     "evaluate",
     "exp",
-    "exp2",
     "exp10",
+    "exp2",
     "extract_lane",
     "fabs",
     "fast_rcp",
     "fill",
     "finalize_reducer",
     "float",
+    "float16",
+    "float32",
     "float4_e2m1fn",
+    "float64",
     "float6_e2m3fn",
     "float6_e3m2fn",
     "float8_e3m4",
@@ -617,9 +620,6 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
-    "float16",
-    "float32",
-    "float64",
     "floor",
     "floordiv",
     "floormod",
@@ -660,11 +660,11 @@ __all__ = [
     "infinity",
     "inline",
     "int",
-    "int4",
-    "int8",
     "int16",
     "int32",
+    "int4",
     "int64",
+    "int8",
     "is_f8f6f4_family",
     "is_float4",
     "is_float4_e2m1fn",
@@ -673,18 +673,18 @@ __all__ = [
     "isnan",
     "launch_thread",
     "ldexp",
-    "ldg32",
-    "ldg64",
     "ldg128",
     "ldg256",
+    "ldg32",
+    "ldg64",
+    "lds128",
     "lds32",
     "lds64",
-    "lds128",
     "likely",
     "log",
+    "log10",
     "log1p",
     "log2",
-    "log10",
     "long",
     "loop_break",
     "macro",
@@ -743,13 +743,13 @@ __all__ = [
     "sin",
     "sinh",
     "sqrt",
-    "stg32",
-    "stg64",
     "stg128",
     "stg256",
+    "stg32",
+    "stg64",
+    "sts128",
     "sts32",
     "sts64",
-    "sts128",
     "sub2",
     "symbolic",
     "sync_grid",
@@ -772,11 +772,11 @@ __all__ = [
     "tvm_warp_shuffle_down",
     "tvm_warp_shuffle_up",
     "uint",
-    "uint4",
-    "uint8",
     "uint16",
     "uint32",
+    "uint4",
     "uint64",
+    "uint8",
     "unroll",
     "use_swizzle",
     "vectorized",

@@ -15,7 +15,7 @@ from ..ir import Buffer, BufferLoad, BufferStore, Call, Evaluate, Expr, If, Stmt
 from ..ir.thread_intrinsics import WARP_SIZE
 from .operands import operand_error
 
-__all__ = ["CommReducer", "comm_reducer", "reduce_scope", "tvm_thread_allreduce"]
+__all__ = ["comm_reducer", "tvm_thread_allreduce"]
 
 declare_codes({"E-ALLREDUCE": "a reduction over threads that is not written as this version reads it"})
 
