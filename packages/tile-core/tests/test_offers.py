@@ -20,8 +20,8 @@ class Generous(Runtime):
 
 def test_parts_are_the_runtimes_own(monkeypatch):
     monkeypatch.setattr(registry, "runtime", Generous)
-    assert tile.op(3, name="a::b") == (3, {"backward": None, "name": "a::b"})
-    assert tile.op(backward=1)(3) == (3, {"backward": 1, "name": None})
+    assert tile.op(3, name="a::b") == (3, {"backward": None, "jvp": None, "vmap": None, "name": "a::b"})
+    assert tile.op(backward=1)(3) == (3, {"backward": 1, "jvp": None, "vmap": None, "name": None})
     with pytest.raises(PluginError) as caught:
         tile.autotune(configs=[{}])(3)
     assert caught.value.code == "E-RUNTIME-LACKS" and "spartan has no autotune" in str(caught.value)

@@ -26,7 +26,14 @@ OFFERED = (
 """Names that `tile_core` has and the runtime holds."""
 
 
-def op(function: Any = None, *, backward: Any = None, name: str | None = None) -> Any:
+def op(
+    function: Any = None,
+    *,
+    backward: Any = None,
+    jvp: Any = None,
+    vmap: Callable[..., Any] | None = None,
+    name: str | None = None,
+) -> Any:
     """Makes a torch operator of a kernel, a jit function, or a function that holds `T.Kernel`; also a decorator.
 
     Args:
@@ -34,6 +41,9 @@ def op(function: Any = None, *, backward: Any = None, name: str | None = None) -
         backward: gives the gradients: a kernel, a jit function, another operator, or a Python function. Its parameters
             are matched by name: inputs and constants of the forward, its outputs, and ``grad_<output>``. It returns a
             gradient for each floating-point input tensor, in order (or a dict by name); None for zero.
+        jvp: gives the tangents of forward mode, likewise: inputs, constants, outputs and ``tangent_<input>`` in, a
+            tangent for each floating-point output out.
+        vmap: ``vmap(info, in_dims, *args) → (outputs, out_dims)``; without it a batch is one call for each element.
         name: ``namespace::name``; by default ``tile::<function>_<digest>``.
 
     Raises:
@@ -41,8 +51,9 @@ def op(function: Any = None, *, backward: Any = None, name: str | None = None) -
         OptionError: what was given cannot be an operator.
     """
     if function is None:
-        return lambda decorated: op(decorated, backward=backward, name=name)
-    return part("op")(function, backward=backward, name=name)
+        return lambda decorated: op(decorated, backward=backward, jvp=jvp, vmap=vmap, name=name)
+    given = {"backward": backward, "jvp": jvp, "vmap": vmap, "name": name}
+    return part("op")(function, **given)
 
 
 def autotune(

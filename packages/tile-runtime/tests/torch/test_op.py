@@ -120,6 +120,122 @@ def test_functorch_transforms_go_through():
     torch.testing.assert_close(per_row, b.expand(3, 100))
 
 
+def product_jvp(A, B, tangent_A, tangent_B):
+    return tangent_A * B + tangent_B * A
+
+
+def test_tangents_come_from_jvp():
+    mine = tile.op(product.wrapped, backward=product_backward, jvp=product_jvp)
+    a, b = vectors()
+    da, db = torch.randn(100), torch.randn(100)
+    expected = torch.func.jvp(lambda x, y: (x * y).sin(), (a, b), (da, db))
+    torch.testing.assert_close(torch.func.jvp(lambda x, y: mine(x, y).sin(), (a, b), (da, db)), expected)
+    mine(a, b), mine(a, b)  # a call that nobody watches goes straight into the kernel; the next may not
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(a, da)
+        out = torch.autograd.forward_ad.unpack_dual(mine(dual, b))
+    torch.testing.assert_close((out.primal, out.tangent), (a * b, da * b))
+    x = torch.randn(4)
+    torch.testing.assert_close(torch.func.jacfwd(lambda x: mine(x, x))(x), torch.diag(2 * x))
+
+
+def test_kernels_can_be_jvps_and_have_several_outputs():
+    @tile.jit(out_idx=[1, 2], **CPU)
+    def tangents(N):
+        @T.prim_func
+        def both_tangents(
+            tangent_A: T.Tensor((N,), "float32"), D: T.Tensor((N,), "float32"), S: T.Tensor((1,), "float32")
+        ):
+            with T.Kernel(1):
+                total = T.alloc_fragment((1,), "float32")
+                T.clear(total)
+                for i in T.serial(N):
+                    total[0] = total[0] + tangent_A[i]
+                    D[i] = tangent_A[i] * 2.0
+                S[0] = total[0]
+
+        return both_tangents
+
+    a, da = torch.randn(8), torch.randn(8)
+    for jvp in (tangents, lambda tangent_A: {"S": tangent_A.sum()[None], "D": tangent_A * 2}):
+        one = tile.op(both, jvp=jvp)(8)
+        _, (doubled, total) = torch.func.jvp(one, (a,), (da,))
+        torch.testing.assert_close((doubled, total), (da * 2, da.sum()[None]), rtol=1e-5, atol=1e-5)
+    one = tile.op(both, jvp=lambda tangent_A: (None, tangent_A.sum()[None]))(8)
+    assert not torch.func.jvp(one, (a,), (da,))[1][0].any()
+
+
+@pytest.mark.parametrize(
+    ("jvp", "code", "text"),
+    [
+        (None, "E-TORCH-NO-JVP", "product has no jvp"),
+        (lambda A: (A, A), "E-TORCH-TANGENTS", "jvp gives 2 tangents"),
+        (lambda A: A[:3], "E-TORCH-TANGENTS", "float32[3] for C, which is float32[100]"),
+        (lambda A: {"A": A}, "E-TORCH-TANGENTS", "a tangent of A, no floating-point output"),
+        (lambda A, grad_C: A, "E-TORCH-JVP", "jvp asks for grad_C"),
+        (3, "E-TORCH-JVP", "3 cannot be called"),
+    ],
+)
+def test_a_wrong_jvp_is_named(jvp, code, text):
+    mine = tile.op(product.wrapped, jvp=jvp)
+    a, b = vectors()
+    with pytest.raises(OptionError) as caught:
+        torch.func.jvp(lambda x: mine(x, b), (a,), (b,))
+    assert caught.value.code == code and text in str(caught.value)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(OptionError) as caught:
+        mine(torch.autograd.forward_ad.make_dual(a, b), b)
+    assert caught.value.code == code
+
+
+def test_a_kernel_that_writes_a_tensor_with_a_tangent_is_refused():
+    into = tile.op(add_into)
+    a, total = vectors(64)
+    with torch.autograd.forward_ad.dual_level():
+        into(a, total)
+        with pytest.raises(OptionError, match="writes Total, so torch cannot give its forward-mode derivative"):
+            into(torch.autograd.forward_ad.make_dual(a, a), total)
+
+
+def test_vmap_goes_by_its_rule():
+    calls = []
+
+    def rows(info, in_dims, A, B, block):
+        calls.append((info.batch_size, in_dims, block))
+        flat = [
+            (x.movedim(dim, 0) if dim is not None else x.expand(info.batch_size, *x.shape)).reshape(-1)
+            for x, dim in zip((A, B), in_dims)
+        ]
+        return product(*flat).reshape(info.batch_size, -1), 0
+
+    mine = tile.op(product.wrapped, backward=product_backward, vmap=rows)
+    b, batch = torch.randn(100), torch.randn(3, 100)
+    torch.testing.assert_close(torch.vmap(mine, in_dims=(0, None))(batch, b), batch * b)
+    assert calls == [(3, (0, None, None), 64)]
+    torch.testing.assert_close(torch.vmap(mine, in_dims=1, out_dims=1)(batch, batch), batch * batch)
+    per_row = torch.vmap(torch.func.grad(lambda x: mine(x, b).sum()))(batch)
+    torch.testing.assert_close(per_row, b.expand(3, 100))
+    assert len(calls) == 3
+    mine.form(b, b)
+    torch.library.opcheck(mine.form(b, b).overload, (b, b, 64))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (lambda info, in_dims, *args: args[0], "its vmap rule gives tensor("),
+        (lambda info, in_dims, *args: ((args[0], args[0]), (0, 0)), "its vmap rule gives ((tensor("),
+        (lambda info, in_dims, *args: (None, 0), "its vmap rule gives (None, 0)"),
+    ],
+)
+def test_a_wrong_vmap_rule_is_named(rule, text):
+    rows = torch.randn(3, 8)
+    with pytest.raises(OptionError) as caught:
+        torch.vmap(tile.op(product.wrapped, vmap=rule))(rows, rows)
+    assert caught.value.code == "E-TORCH-VMAP" and text in str(caught.value)
+    with pytest.raises(OptionError, match="vmap=3 cannot be called"):
+        tile.op(product.wrapped, vmap=3)
+
+
 def test_fake_and_meta_tensors_give_shapes():
     with FakeTensorMode():
         made = product(torch.empty(7), torch.empty(7))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .op import TorchOp
     from .register import Form
 
-__all__ = ["NO_BACKWARD", "Gradient", "gradient_of"]
+__all__ = ["NO_BACKWARD", "Gradient", "as_operator", "asked_names", "gradient_of"]
 
 NO_BACKWARD = "E-TORCH-NO-BACKWARD"
 
@@ -72,13 +72,19 @@ class Gradient:
 
     def setup_context(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         """Saves what the backward function asks for."""
+        self.save(ctx, inputs, output, self.asked)
+
+    def save(self, ctx: Any, inputs: Sequence[Any], output: Any, asked: Sequence[str]) -> list[Any]:
+        """Saves what is asked for, for `backward`; gives the saved tensors."""
         results = output if isinstance(output, (tuple, list)) else (output,)
         values = dict(zip(self.op.subject.parameters, self.form.full(inputs)))
         values.update(zip(self.outputs, results))
-        kept = [name for name in values if name in self.asked]
+        kept = [name for name in values if name in asked]
         ctx.names = [name for name in kept if is_tensor(values[name])]
         ctx.constants = {name: values[name] for name in kept if not is_tensor(values[name])}
-        ctx.save_for_backward(*[values[name] for name in ctx.names])
+        saved = [values[name] for name in ctx.names]
+        ctx.save_for_backward(*saved)
+        return saved
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         """A gradient for each argument of the operator."""
@@ -97,24 +103,13 @@ class Gradient:
         """Makes `backward` an operator (`call`) and finds what it asks for."""
         from .op import TorchOp
 
-        name = f"{self.op.subject.name}_backward"
-        if isinstance(backward, (Kernel, JitFunction)):
-            backward = TorchOp(require_subject(backward), backward)
-        asked, optional = _parameters(backward, name)
         known = (*self.op.subject.parameters, *self.outputs, *(f"grad_{output}" for output in self.outputs))
-        strangers = [parameter for parameter in asked if parameter not in known and parameter not in optional]
-        if strangers:
-            raise OptionError(
-                "E-TORCH-BACKWARD",
-                f"{self.op.subject.name}: backward asks for {', '.join(strangers)}",
-                span=self.op.subject.span,
-                facts=(f"it can ask for: {', '.join(known)}",),
-                help="name its parameters after the forward's inputs and outputs, and grad_<output>",
-            )
-        self.asked = tuple(parameter for parameter in asked if parameter in known)
+        backward = as_operator(backward)
+        self.asked = asked_names(self.op, "backward", "E-TORCH-BACKWARD", backward, known)
         if isinstance(backward, TorchOp):
             self.call = _Counted(backward, self)
             return
+        name = f"{self.op.subject.name}_backward"
         subject = _BackwardSubject(name, backward, self.asked, self.wanted, self)
         inner = TorchOp(subject, backward, None, None if self.op.name is None else f"{self.op.name}_backward")
         self.asked = subject.parameters
@@ -223,24 +218,51 @@ class _BackwardSubject:
         return f"{self.gradient.op.subject.identity()}\n{function}"
 
 
-def _parameters(backward: Any, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the parameters of a backward function, and of those that may be left out."""
+def as_operator(function: Any) -> Any:
+    """A derivative's function, as an operator where it is a kernel: torch's transforms see through operators only."""
     from .op import TorchOp
 
-    if isinstance(backward, TorchOp) and isinstance(backward.wrapped, Kernel):
-        return backward.subject.parameters, ()
-    function = backward.wrapped.function if isinstance(backward, TorchOp) else backward
+    return TorchOp(require_subject(function), function) if isinstance(function, (Kernel, JitFunction)) else function
+
+
+def asked_names(op: TorchOp, role: str, code: str, function: Any, known: Sequence[str]) -> tuple[str, ...]:
+    """What the function of a derivative (`role`: backward or jvp) asks for by its parameters' names.
+
+    Raises:
+        OptionError: `code`, where that is nothing it can ask for.
+    """
+    asked, optional = _parameters(function, f"{op.subject.name}_{role}", code)
+    strangers = [parameter for parameter in asked if parameter not in known and parameter not in optional]
+    if strangers:
+        prefix = known[-1].partition("_")[0] if known else ""
+        raise OptionError(
+            code,
+            f"{op.subject.name}: {role} asks for {', '.join(strangers)}",
+            span=op.subject.span,
+            facts=(f"it can ask for: {', '.join(known)}",),
+            help=f"name its parameters after the forward's inputs and outputs, and {prefix}_<name>",
+        )
+    return tuple(parameter for parameter in asked if parameter in known)
+
+
+def _parameters(given: Any, name: str, code: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the parameters of a derivative's function, and of those that may be left out."""
+    from .op import TorchOp
+
+    if isinstance(given, TorchOp) and isinstance(given.wrapped, Kernel):
+        return given.subject.parameters, ()
+    function = given.wrapped.function if isinstance(given, TorchOp) else given
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         raise OptionError(
-            "E-TORCH-BACKWARD",
-            f"{name}: {backward!r} cannot be called",
+            code,
+            f"{name}: {given!r} cannot be called",
             help="pass a function, a kernel or an operator",
         ) from None
     if any(parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY) for parameter in parameters):
         raise OptionError(
-            "E-TORCH-BACKWARD", f"{name}: its parameters are matched by name, and it has some without", help="name them"
+            code, f"{name}: its parameters are matched by name, and it has some without", help="name them"
         )
     named = [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
     return (

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad as _forward_mode
 from torch.compiler import is_dynamo_compiling
 
 from tile_core.errors import ArgumentError, OptionError
@@ -39,7 +41,14 @@ _Tensor = torch.Tensor
 _PLAIN = frozenset({int, float, bool, str, type(None)})  # isinstance(…, Tensor) is slow for what is none
 
 
-def op(function: Any = None, *, backward: Any = None, name: str | None = None) -> Any:
+def op(
+    function: Any = None,
+    *,
+    backward: Any = None,
+    jvp: Any = None,
+    vmap: Callable[..., Any] | None = None,
+    name: str | None = None,
+) -> Any:
     """Makes a torch operator of a kernel; also a decorator, with or without arguments.
 
     Args:
@@ -49,13 +58,23 @@ def op(function: Any = None, *, backward: Any = None, name: str | None = None) -
             parameters are matched by name: those of the forward (inputs and constants), its outputs, and
             ``grad_<output>``. It returns a gradient for each floating-point input tensor, in order (or a dict by name;
             None for zero).
+        jvp: what computes tangents in forward mode, of the same kinds as `backward`: its parameters are the forward's,
+            its outputs, and ``tangent_<input>``. It returns a tangent for each floating-point output, in order (or a
+            dict by name; None for zero).
+        vmap: ``vmap(info, in_dims, *args) → (outputs, out_dims)``, as `torch.library.register_vmap` takes it, with a
+            place for every parameter of the kernel; without one vmap calls the kernel for each element.
         name: ``namespace::name`` of the operator; by default ``tile::<function>_<digest>``.
 
     Raises:
-        OptionError: E-TORCH-OP, E-TORCH-BACKWARD, E-TORCH-NAME.
+        OptionError: E-TORCH-OP, E-TORCH-BACKWARD, E-TORCH-JVP, E-TORCH-VMAP, E-TORCH-NAME.
     """
     if function is None:
-        return lambda decorated: op(decorated, backward=backward, name=name)
+        return lambda decorated: op(decorated, backward=backward, jvp=jvp, vmap=vmap, name=name)
+    if vmap is not None and not callable(vmap):
+        raise OptionError(
+            "E-TORCH-VMAP", f"vmap={vmap!r} cannot be called", help="pass a function(info, in_dims, *args)"
+        )
+    rules = Rules(backward, jvp, vmap)
     if isinstance(function, TorchOp):
         function = function.wrapped
     if callable(function) and not isinstance(function, (JitFunction, Kernel)) and hasattr(function, "__code__"):
@@ -67,8 +86,25 @@ def op(function: Any = None, *, backward: Any = None, name: str | None = None) -
             )
         function = JitFunction(function, CompileOptions())
     if isinstance(function, JitFunction) and function.mode == "lazy":
-        return OpFactory(function, backward, name)
-    return TorchOp(require_subject(function), function, backward, name)
+        return OpFactory(function, rules, name)
+    return TorchOp(require_subject(function), function, rules, name)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How torch's transforms go through an operator; see `op`."""
+
+    backward: Any = None
+    jvp: Any = None
+    vmap: Callable[..., Any] | None = None
+
+    def at(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Rules:
+        """Those for some compile-time values: what is in the lazy style is called with them."""
+        made = {
+            role: given(*args, **kwargs) if _is_factory(given) else given
+            for role, given in (("backward", self.backward), ("jvp", self.jvp))
+        }
+        return replace(self, **made)
 
 
 class TorchOp:
@@ -77,14 +113,14 @@ class TorchOp:
     Args:
         subject: what is run and described.
         wrapped: what `op` was given.
-        backward: see `op`.
+        rules: for derivatives and batches.
         name: see `op`.
     """
 
     # What every call reads stands in slots: from a dictionary as full as this one it takes 0.4 µs more (measured).
     __slots__ = ("__dict__", "__weakref__", "_allow", "_entered", "_fast_of", "subject")
 
-    def __init__(self, subject: Subject, wrapped: Any, backward: Any = None, name: str | None = None) -> None:
+    def __init__(self, subject: Subject, wrapped: Any, rules: Rules | None = None, name: str | None = None) -> None:
         if isinstance(wrapped, JitFunction):
             functools.update_wrapper(self, wrapped.function)
             self.options, self.function = wrapped.options, wrapped.function
@@ -95,7 +131,8 @@ class TorchOp:
                 setattr(self, member, getattr(wrapped, member))
         self.subject = subject
         self.wrapped = wrapped
-        self.backward = backward
+        rules = rules or Rules()
+        self.backward, self.jvp, self.vmap = rules.backward, rules.jvp, rules.vmap
         self.name = name
         self._fast_of: Any = _NEVER
         self._forms: dict[Any, Form] = {}
@@ -125,7 +162,7 @@ class TorchOp:
         if is_dynamo_compiling():
             self._allow()
             return self._entered(*args, **kwargs)
-        if _dispatch_modes() or _transforms_active():
+        if _dispatch_modes() or _transforms_active() or _forward_mode._current_level >= 0:
             return self._enter(args, kwargs)
         fast = self._fast_of._fast  # what a jit function does itself, without a call in between
         if fast is not None and not kwargs and fast.fits(args):
@@ -196,12 +233,12 @@ class TorchOp:
 
 class OpFactory:
     """A jit function in the lazy style, whose kernels are operators: called with its compile-time values it gives the
-    `TorchOp` for them. A `backward` in the lazy style is called with the same values."""
+    `TorchOp` for them. A `backward` or `jvp` in the lazy style is called with the same values."""
 
-    def __init__(self, function: JitFunction, backward: Any, name: str | None) -> None:
+    def __init__(self, function: JitFunction, rules: Rules, name: str | None) -> None:
         functools.update_wrapper(self, function.function)
         self.wrapped = function
-        self.backward = backward
+        self.rules = rules
         self.name = name
         self._ops: dict[int, TorchOp] = {}
 
@@ -210,17 +247,18 @@ class OpFactory:
         kernel = self.wrapped(*args, **kwargs)
         found = self._ops.get(id(kernel))
         if found is None:
-            backward: Callable[..., Any] | None = self.backward
-            if isinstance(backward, OpFactory) or (isinstance(backward, JitFunction) and backward.mode == "lazy"):
-                backward = backward(*args, **kwargs)
             name = self.name if self.name is None or not self._ops else f"{self.name}_{len(self._ops)}"
-            found = self._ops[id(kernel)] = TorchOp(require_subject(kernel), kernel, backward, name)
+            found = self._ops[id(kernel)] = TorchOp(require_subject(kernel), kernel, self.rules.at(args, kwargs), name)
         return found
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "wrapped":
             raise AttributeError(name)
         return getattr(self.wrapped, name)
+
+
+def _is_factory(rule: Any) -> bool:
+    return isinstance(rule, OpFactory) or (isinstance(rule, JitFunction) and rule.mode == "lazy")
 
 
 class _Never:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd import forward_ad
 
 from tile_core.errors import OptionError, declare_codes
 
@@ -20,6 +21,7 @@ from ..jit import value_key
 from .functional import batched, functional
 from .gradient import NO_BACKWARD, gradient_of
 from .subject import Described, is_tensor
+from .tangent import Tangent, carries_tangent
 
 if TYPE_CHECKING:
     from .op import TorchOp
@@ -58,6 +60,7 @@ class Form:
         self.outputs = tuple(output.name for output in described.outputs)
         self.written = described.written
         self.gradient = gradient_of(op, self, values, described)
+        self.tangent = Tangent(op, values, described)
         self._functional: Any = None
         self.schema = self._schema(described)
         self.name = self._register(first)
@@ -68,7 +71,10 @@ class Form:
     def __call__(self, values: Sequence[Any]) -> Any:
         """The operator's results as the kernel gives them: one tensor, a list of several, or None."""
         given = [values[position] for position in self.given]
-        if torch._C._are_functorch_transforms_active() and not self.written:
+        forward_mode = forward_ad._current_level >= 0
+        if self.written and forward_mode and any(map(carries_tangent, given)):
+            raise self._refusal("E-TORCH-NO-JVP", "forward-mode derivative")
+        if (forward_mode or torch._C._are_functorch_transforms_active()) and not self.written:
             if self._functional is None:
                 self._functional = functional(self)
             result = self._functional.apply(*given)
@@ -153,14 +159,17 @@ class Form:
     def _refuse_gradient(self, keyset: Any, *given: Any) -> Any:
         """The autograd kernel of an operator that writes its inputs."""
         if torch.is_grad_enabled() and any(is_tensor(value) and value.requires_grad for value in given):
-            raise OptionError(
-                NO_BACKWARD,
-                f"{self.subject.name} writes {', '.join(self.written)}, so torch cannot give its gradient",
-                span=self.subject.span,
-                help="return what it computes as outputs, or call it under torch.no_grad()",
-            )
+            raise self._refusal(NO_BACKWARD, "gradient")
         with torch._C._AutoDispatchBelowAutograd():
             return self.overload.redispatch(keyset & torch._C._after_autograd_keyset, *given)
+
+    def _refusal(self, code: str, what: str) -> OptionError:
+        return OptionError(
+            code,
+            f"{self.subject.name} writes {', '.join(self.written)}, so torch cannot give its {what}",
+            span=self.subject.span,
+            help="return what it computes as outputs, or call it under torch.no_grad()",
+        )
 
     def _batched(self, info: Any, in_dims: Sequence[Any], *given: Any) -> Any:
         return batched(self, self.overload, info, in_dims, *given)
