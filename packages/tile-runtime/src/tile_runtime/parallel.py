@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TextIO
+from typing import Any, TextIO
 
 from tile_core.errors import InternalError, OptionError, TileError, ToolchainError, declare_codes
 from tile_core.ir import PrimFunc
@@ -112,6 +112,7 @@ class WorkerPool:
     def __init__(self, count: int, timeout: float | None = None) -> None:
         self.count = count
         self.timeout = timeout
+        self._closed = False
         self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
         self._workers: list[_Worker] = []
         for _ in range(count):
@@ -131,26 +132,44 @@ class WorkerPool:
         Raises:
             TileError: what the worker found wrong.
         """
-        job = _job(request)
-        if job is None:
-            return request.compiled()
-        worker = self._idle.get()
+        (made,) = self.build_unit([request])
+        if isinstance(made, TileError):
+            raise made
+        return made
+
+    def build_unit(self, requests: Sequence[Request]) -> list[Artifact | TileError]:
+        """The artifacts of several requests, made by one worker one after the other and given back together; an error
+        in the place of one that is wrong. Where the worker ends before it is done, each is made alone.
+
+        Raises:
+            TileError: the worker ended on a single request.
+        """
+        jobs = {place: job for place, job in enumerate(map(_job, requests)) if job is not None}
+        replies: dict[int, tuple[str, Any]] = {}
+        if jobs:
+            worker = self._idle.get()
+            limit = None if self.timeout is None else self.timeout * len(jobs)
+            try:
+                reply = worker.ask(pickle.dumps(list(jobs.values())), requests[0].function.name, limit)
+                replies = dict(zip(jobs, pickle.loads(reply)))
+            except (ToolchainError, InternalError):
+                if len(requests) == 1 or self._closed:
+                    raise
+            finally:
+                self._idle.put(worker)
+            if not replies:
+                return [self._alone(request) for request in requests]
+        return [_outcome(request, *replies.get(place, ("strange", None))) for place, request in enumerate(requests)]
+
+    def _alone(self, request: Request) -> Artifact | TileError:
         try:
-            reply = worker.ask(job, request.function.name, self.timeout)
-        finally:
-            self._idle.put(worker)
-        state, content = pickle.loads(reply)
-        if state == "error":
-            raise content
-        if state == "strange":  # its registry or code is another one than ours
-            return request.compiled()
-        files, notes = content
-        artifact = artifact_from_files(files, request.function, request.target)
-        artifact.notes.update(notes)
-        return artifact
+            return self.build(request)
+        except TileError as error:
+            return error
 
     def close(self) -> None:
         """Ends the workers."""
+        self._closed = True
         for worker in self._workers:
             worker.end()
 
@@ -243,6 +262,21 @@ def _job(request: Request) -> bytes | None:
         )
     except (pickle.PicklingError, AttributeError, TypeError):
         return None
+
+
+def _outcome(request: Request, state: str, content: Any) -> Artifact | TileError:
+    """What a worker's reply says; where there is none, or from another registry or code than ours, it is made here."""
+    try:
+        if state == "error":
+            return content
+        if state == "strange":
+            return request.compiled()
+        files, notes = content
+        artifact = artifact_from_files(files, request.function, request.target)
+        artifact.notes.update(notes)
+        return artifact
+    except TileError as error:
+        return error
 
 
 def _finished(make: Callable[[], Kernel], ignore_error: bool, progress: Progress) -> Kernel | None:

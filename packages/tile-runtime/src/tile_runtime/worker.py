@@ -1,7 +1,7 @@
 """The process on the other side of `parallel.WorkerPool`: ``python -m tile_runtime.worker``.
 
-Reads jobs from standard input, writes replies to standard output, until the input ends. What else is printed while it
-works goes to standard error.
+Reads units of jobs from standard input, writes their replies to standard output, until the input ends. What else is
+printed while it works goes to standard error.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while True:
         try:
-            job = pickle.loads(receive(sys.stdin.buffer))
+            unit = pickle.loads(receive(sys.stdin.buffer))
         except EOFError:
             return 0
-        send(replies, pickle.dumps(_reply(job)))
+        send(replies, pickle.dumps([_reply(pickle.loads(job)) for job in unit]))
 
 
 def _reply(job: dict[str, Any]) -> tuple[str, Any]:

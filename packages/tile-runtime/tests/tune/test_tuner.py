@@ -1,6 +1,7 @@
 """Tuning on the CPU: what works is ranked, what misbehaves is a recorded failure, and nothing is measured twice."""
 
 import json
+import pickle
 import warnings
 
 import pytest
@@ -8,8 +9,9 @@ import torch
 
 import tile_core as tile
 import tile_core.language as T
-from tile_core.errors import CacheWarning, OptionError
+from tile_core.errors import CacheWarning, InternalError, OptionError
 from tile_core.settings import settings
+from tile_runtime.parallel import _Worker
 from tile_runtime.profile import TensorSupplyType
 from tile_runtime.tune import TuneError
 from tile_runtime.tune.process import MeasuringProcess, measure_here
@@ -108,7 +110,7 @@ def replies(monkeypatch):
         recorder.asked = []
         monkeypatch.setattr("tile_runtime.tune.tuner.MeasuringProcess", recorder)
         # what is not measured need not be compiled: only the best is, at the end
-        monkeypatch.setattr("tile_runtime.tune.tuner._build", lambda candidate, pool: None)
+        monkeypatch.setattr("tile_runtime.tune.tuner._build", lambda unit, pool: None)
         return recorder
 
     return use
@@ -200,8 +202,8 @@ def test_a_pipelined_run_measures_while_others_compile(replies, monkeypatch):
     seen = replies([ok(3.0), ok(2.0), ok(1.0)])
     measured = threading.Event()
 
-    def build(candidate, pool):
-        if candidate.trial.config == {"block": 64}:
+    def build(unit, pool):
+        if unit[0].trial.config == {"block": 64}:
             assert measured.wait(20), "nothing was measured while this one compiled"
 
     monkeypatch.setattr("tile_runtime.tune.tuner._build", build)
@@ -214,10 +216,35 @@ def test_a_pipelined_run_measures_while_others_compile(replies, monkeypatch):
     monkeypatch.setattr(seen, "ask", noting)
     result = tuner([{"block": block} for block in (16, 32, 64)]).run(use_pipeline=True, num_workers=3, progress=False)
     assert states(result) == ["ok", "ok", "ok"] and result.config == {"block": 64}
-    result = tuner([{"block": 128}, {"block": 256}])
-    replies([ok(1.0), ok(2.0)])
-    grouped = result.run(use_pipeline=True, enable_grouped_compile=True, group_compile_size=2, progress=False)
-    assert sorted(t.latency for t in grouped.trials) == [1.0, 2.0]
+
+
+@pytest.mark.slow
+def test_a_unit_is_compiled_by_one_process_and_a_bad_one_again_one_by_one(monkeypatch, tmp_path):
+    units = []
+    ask = _Worker.ask
+
+    def counting(worker, message, name, timeout=None):
+        jobs = pickle.loads(message)
+        units.append(len(jobs))
+        if len(jobs) == 3:
+            worker._child.end()  # so that it ends before it is done
+            raise InternalError("E-WORKER-DIED", "gone")
+        return ask(worker, message, name, timeout)
+
+    monkeypatch.setattr(_Worker, "ask", counting)
+    measuring = Recorder(lambda job: ok(1.0))
+    monkeypatch.setattr("tile_runtime.tune.tuner.MeasuringProcess", measuring)
+    scope = settings.scope(cache_dir=tmp_path)
+    configs = [{"block": block} for block in (20, 40, 60)] + [{"block": 0}, {"block": 80}]
+    grouped = {"enable_grouped_compile": True, "num_workers": 1, "progress": False}
+    with scope:
+        result = tuner(configs[:2]).run(group_compile_size=2, **grouped)
+        assert states(result) == ["ok", "ok"] and units == [2]
+        result = tuner(configs[1:]).run(group_compile_size=4, use_pipeline=True, **grouped)
+        assert states(result) == ["ok", "ok", "failed", "ok"] and units[1:] == [2], "only what is new is compiled"
+        units.clear()
+        result = tuner([{"block": block} for block in (12, 24, 48)]).run(group_compile_size=3, **grouped)
+        assert states(result) == ["ok"] * 3 and units == [3, 1, 1, 1]
 
 
 def test_several_devices_share_the_work(replies, monkeypatch):

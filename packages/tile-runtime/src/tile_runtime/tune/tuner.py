@@ -16,12 +16,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tile_core.errors import OptionError, TileError, declare_codes
 from tile_core.ir import PrimFunc
+from tile_core.plugin.api import Artifact
 from tile_core.settings import settings
 from tile_core.target import require_this_host
 
@@ -181,7 +182,8 @@ class AutoTuner:
             warmup, rep, timeout: instead of those of `set_profile_args`.
             use_pipeline: measure a configuration as soon as it is compiled, while others still compile; on a GPU that
                 is faster, on the CPU compilers disturb the clock.
-            enable_grouped_compile, group_compile_size: compile so many before the first is measured, when pipelined.
+            enable_grouped_compile, group_compile_size: configurations in one compile unit: one process takes so many at
+                a time and gives them back together; those of a unit that ends badly are compiled again one by one.
             benchmark_devices: GPUs to measure on at the same time; they should be alike.
             benchmark_multi_gpu: measure on all GPUs.
             early_stop, early_stop_factor: see `tile_core.autotune`.
@@ -230,8 +232,7 @@ class AutoTuner:
                 pool = stack.enter_context(
                     WorkerPool(_workers(num_workers, len(todo)), max(profile.timeout, BUILD_SECONDS))
                 )
-                ahead = (group_compile_size if enable_grouped_compile else 1) if use_pipeline else len(todo)
-                run.locally(todo, pool, devices, ahead)
+                run.locally(todo, pool, devices, use_pipeline, group_compile_size if enable_grouped_compile else 1)
             bar.end()
             return self._result(candidates, samples)
 
@@ -341,23 +342,25 @@ class _Run:
     def __init__(self, profile: ProfileArgs, samples: Samples, store: Store, bar: Progress, best: _Best) -> None:
         self.profile, self.samples, self.store, self.bar, self.best = profile, samples, store, bar, best
 
-    def locally(self, todo: Sequence[_Candidate], pool: WorkerPool, devices: Sequence[str], ahead: int) -> None:
-        """Compiles with `pool`, measures on `devices`, each in a process of its own."""
+    def locally(
+        self, todo: Sequence[_Candidate], pool: WorkerPool, devices: Sequence[str], pipelined: bool, size: int
+    ) -> None:
+        """Compiles with `pool` in units of `size`, measures on `devices`, each in a process of its own."""
+        units = [todo[start : start + size] for start in range(0, len(todo), size)]
         with ThreadPoolExecutor(pool.count, thread_name_prefix="tile-tune") as compilers:
-            futures = {compilers.submit(_build, candidate, pool): candidate for candidate in todo}
+            futures = {compilers.submit(_build, unit, pool): unit for unit in units}
             try:
                 with _measuring(devices, self._measure) as measure:
                     ready: list[_Candidate] = []
-                    for count, future in enumerate(as_completed(futures), 1):
-                        candidate = futures[future]
-                        if candidate.open:
-                            ready.append(candidate)
-                        else:
-                            self._done(candidate)
-                        if count >= ahead:
-                            for one in ready:
-                                measure(one)
-                            ready.clear()
+                    for future in as_completed(futures):
+                        future.result()
+                        for candidate in futures[future]:
+                            if not candidate.open:
+                                self._done(candidate)
+                            elif pipelined:
+                                measure(candidate)
+                            else:
+                                ready.append(candidate)
                     for one in ready:
                         measure(one)
             except BaseException:
@@ -429,13 +432,47 @@ class _Run:
         self.bar.step(candidate.trial.state not in ("ok", "slow"))
 
 
-def _build(candidate: _Candidate, pool: WorkerPool) -> None:
-    """Compiles a candidate; what goes wrong is its trial's."""
+class _NotThere(Exception):
+    """A kernel that no cache has."""
+
+
+def _build(unit: Sequence[_Candidate], pool: WorkerPool) -> None:
+    """Compiles the candidates of a unit, those that no cache has in one process; what goes wrong is their trials'."""
+    missing: dict[int, Request] = {}
+    for place, candidate in enumerate(unit):
+
+        def note(request: Request, place: int = place) -> Artifact:
+            missing[place] = request
+            raise _NotThere
+
+        with suppress(_NotThere), _settling(candidate):
+            _make(candidate, note)
+    made = dict(zip(missing, pool.build_unit(list(missing.values()))))
+    for place, outcome in made.items():
+
+        def give(request: Request, outcome: Artifact | TileError = outcome) -> Artifact:
+            if isinstance(outcome, TileError):
+                raise outcome
+            return outcome
+
+        with _settling(unit[place]):
+            _make(unit[place], give)
+
+
+def _make(candidate: _Candidate, build: Callable[[Request], Artifact]) -> None:
     assert candidate.function is not None and candidate.options is not None
+    candidate.kernel = compile_kernel(candidate.function, candidate.options, build)
+    seconds = candidate.kernel.artifact.notes.get("seconds", {})
+    candidate.trial.build_seconds = sum(seconds.values()) or None
+
+
+@contextmanager
+def _settling(candidate: _Candidate) -> Iterator[None]:
+    """What is raised while a candidate is compiled ends its trial."""
     try:
-        candidate.kernel = compile_kernel(candidate.function, candidate.options, pool.build)
-        seconds = candidate.kernel.artifact.notes.get("seconds", {})
-        candidate.trial.build_seconds = sum(seconds.values()) or None
+        yield
+    except _NotThere:
+        raise
     except TileError as error:
         late = error.code == "E-WORKER-TIMEOUT"
         candidate.trial.settle("timeout" if late else "failed", _line(error))
