@@ -411,7 +411,7 @@ def probe(P: T.Tensor((4,), "int8"), Q: T.Tensor((4,), "int8"), J: T.Tensor((1,)
     "Broadcast": Probe("B[T.Ramp(0, 1, 4)] = T.Broadcast(A[0], 4)"),
     # Synchronisation, extern calls
     "sync_warp": Probe("T.sync_warp()\nT.copy(A, B)"),
-    "sync_grid": Probe("T.sync_grid()\nT.copy(A, B)", ("cuda",)),
+    "sync_grid": Probe("T.sync_grid()\nT.copy(A, B)"),
     "named_barrier_arrive": Probe(
         """
 @T.prim_func
@@ -423,8 +423,7 @@ def probe(B: T.Tensor((64,), "float32")):
         else:
             T.sync_threads(1, 64)
             B[t] = 1.0
-""",
-        ("interpreter", "cuda"),
+"""
     ),
     **_each("get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx", _LANE.replace("VALUE", "T.NAME()")),
     "shuffle_elect": Probe(_LANE.replace("VALUE", "T.cast(T.shuffle_elect(32), T.int32)")),

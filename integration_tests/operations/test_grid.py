@@ -1,4 +1,4 @@
-"""`sync_grid`: all blocks meet, in the emulator and in a cooperative launch; elsewhere an error says what to do."""
+"""`sync_grid`: all blocks meet, in the interpreter, on the CPU, in the emulator and in a cooperative launch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import torch
 
 import tile_core as tile
 import tile_core.language as T
-from integration_tests.operations.harness import CUDA, machine_code
-from tile_core.errors import CompileError
+from integration_tests.operations.harness import CUDA, everywhere, machine_code
+from tile_core.errors import CompileError, ToolchainError
+from tile_core.interpreter import interpret
+from tile_core.interpreter.faults import ExecutionFault
 from tile_emulator import EmulationError, emulation
 
 pytestmark = pytest.mark.layer("emulation")
@@ -29,7 +31,10 @@ def turned(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32"), C: 
 
 
 def test_blocks_see_what_others_wrote():
-    a = torch.arange(256, dtype=torch.float32).reshape(4, 64)
+    given = np.arange(256, dtype=np.float32).reshape(4, 64)
+    for way, (_, b, c) in everywhere(turned, given, np.zeros_like(given), np.zeros_like(given)).items():
+        assert np.array_equal(c, given[::-1] * 2 + 1) and np.array_equal(b, np.roll(c, -1, 0)), way
+    a = torch.from_numpy(given)
     kernel = tile.compile(turned, target=CUDA, execution_backend="emulate")
     for schedule, seed in (("in_order", 0), ("latest", 0), ("random", 1)):
         b, c = torch.zeros(4, 64), torch.zeros(4, 64)
@@ -46,10 +51,111 @@ def test_the_launch_is_cooperative():
     assert "tile::sync_grid(TILE_SYNC(0))" in machine_code(turned)
 
 
-def test_a_cpu_says_to_split_the_kernel():
-    with pytest.raises(CompileError, match="E-THREAD-PARTIAL") as caught:
-        tile.compile(turned, target="cpu")
-    assert "several `with T.Kernel`" in str(caught.value)
+def repeated_sums(rows: int, columns: int):
+    """Adds the sum of everything to every element, as often as N says; a row a block, kept on chip."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, columns), "float32"),
+        N: T.Tensor((1,), "int32"),
+        P: T.Tensor((rows,), "float32"),
+        B: T.Tensor((rows, columns), "float32"),
+    ):
+        with T.Kernel(rows, threads=64) as bx:
+            tile_ = T.alloc_shared((columns,), "float32")
+            row = T.alloc_fragment((columns,), "float32")
+            part = T.alloc_fragment((1,), "float32")
+            T.copy(A[bx, :], tile_)
+            for step in T.serial(N[0]):
+                T.copy(tile_, row)
+                T.reduce_sum(row, part, dim=0)
+                P[bx] = part[0]
+                T.sync_grid()
+                total = T.alloc_var("float32", init=0.0)
+                for other in T.serial(rows):
+                    total += P[other]
+                for i in T.Parallel(columns):
+                    tile_[i] = tile_[i] + total
+                if step < N[0] - 1:
+                    T.sync_grid()
+            T.copy(tile_, B[bx, :])
+
+    return main
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(5, 1), (5, 3), (1, 2), (3, 0)])
+def test_a_grid_wide_sum_in_a_loop(rows, steps):
+    a = np.random.default_rng(rows).integers(0, 3, (rows, 64)).astype(np.float32)
+    wanted = a.copy()
+    for _ in range(steps):
+        wanted += wanted.sum()
+    arrays = a, np.array([steps], np.int32), np.zeros(rows, np.float32), np.zeros_like(a)
+    for way, result in everywhere(repeated_sums(rows, 64), *arrays).items():
+        assert np.array_equal(result[3], wanted), way
+
+
+def test_many_more_blocks_than_processors_meet_on_a_cpu():
+    a = torch.ones(700, 32)
+    b = torch.zeros_like(a)
+    kernel = tile.compile(repeated_sums(700, 32), target="cpu")
+    kernel(a, torch.tensor([2], dtype=torch.int32), torch.zeros(700), b)
+    first = 1 + 700 * 32
+    assert (b == first + 700 * 32 * first).all()
+
+
+def test_values_of_single_threads_last_across_a_meeting():
+    @T.prim_func
+    def main(A: T.Tensor((3, 64), "int32"), B: T.Tensor((3, 64), "int32")):
+        with T.Kernel(3, threads=64) as bx:
+            tx = T.get_thread_binding()
+            mine = T.alloc_local((2,), "int32")
+            mine[0] = A[bx, tx] + tx
+            B[bx, tx] = A[bx, tx]
+            T.sync_grid()
+            mine[1] = B[(bx + 1) % 3, 63 - tx]
+            T.sync_grid()
+            B[bx, tx] = mine[0] * 1000 + mine[1]
+
+    a = np.random.default_rng(1).integers(0, 100, (3, 64)).astype(np.int32)
+    wanted = (a + np.arange(64)) * 1000 + np.roll(a, -1, 0)[:, ::-1]
+    for way, (_, b) in everywhere(main, a, np.zeros_like(a)).items():
+        assert np.array_equal(b, wanted), way
+
+
+def test_a_meeting_that_only_some_blocks_reach_ends_the_run():
+    @T.prim_func
+    def main(A: T.Tensor((4,), "int32")):
+        with T.Kernel(4, threads=32) as bx:
+            if A[bx] > 0:
+                T.sync_grid()
+            A[bx] = 7
+
+    a = np.array([1, 1, 0, 1], np.int32)
+    with pytest.raises(ExecutionFault, match="not all blocks of the grid reach") as fault:
+        interpret(main, a.copy())
+    assert "3 blocks wait, 1 have ended" in str(fault.value)
+    with pytest.raises(ToolchainError, match="E-LAUNCH") as failed:
+        tile.compile(main, target="cpu")(torch.from_numpy(a.copy()))
+    assert "T.sync_grid" in str(failed.value)
+    with emulation(), pytest.raises(EmulationError):
+        tile.compile(main, target=CUDA, execution_backend="emulate")(torch.from_numpy(a.copy()))
+    all_come = np.ones(4, np.int32)
+    for way, (b,) in everywhere(main, all_come).items():
+        assert (b == 7).all(), way
+
+
+def test_a_meeting_of_blocks_that_only_some_threads_reach_is_refused():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            tx = T.get_thread_binding()
+            if tx < 32:
+                T.sync_grid()
+            A[tx] = 1
+
+    with pytest.raises(CompileError, match="E-THREAD-DIVERGENT") as caught:
+        tile.compile(main, target="cpu")
+    assert "this T.sync_grid() together" in str(caught.value)
 
 
 @pytest.mark.gpu

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 import tile_core as tile
 import tile_core.language as T
-from integration_tests.operations.harness import CUDA, everywhere, machine_code
+from integration_tests.operations.harness import everywhere, machine_code
 from tile_core.errors import CompileError
 
 pytestmark = pytest.mark.layer("emulation")
@@ -136,23 +135,6 @@ def test_a_loop_whose_length_differs_between_warps():
 
 
 def test_what_one_thread_a_block_cannot_carry_out():
-    @T.prim_func
-    def halves(A: T.Tensor((64,), "int32")):
-        with T.Kernel(1, threads=64):
-            tx = T.get_thread_binding()
-            A[tx] = 1
-            if tx < 32:
-                T.named_barrier_arrive(1, 64)
-            else:
-                T.sync_threads(1, 64)
-            A[tx] += 1
-
-    with pytest.raises(CompileError, match="E-THREAD-PARTIAL"):
-        tile.compile(halves, target="cpu")
-    a = torch.zeros(64, dtype=torch.int32)
-    tile.compile(halves, target=CUDA, execution_backend="emulate")(a)
-    assert (a == 2).all()
-
     @T.prim_func
     def alone(A: T.Tensor((64,), "int32")):
         with T.Kernel(1, threads=64):

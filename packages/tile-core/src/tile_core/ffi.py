@@ -15,7 +15,10 @@ from .errors import ToolchainError, declare_codes
 if TYPE_CHECKING:
     import tvm_ffi
 
-__all__ = ["include_directories", "load_module", "tvm_ffi_module"]
+__all__ = ["HEADERS", "include_directories", "load_module", "tvm_ffi_module"]
+
+# Headers that the generated code of several backends includes.
+HEADERS = Path(__file__).parent / "codegen" / "include"
 
 declare_codes({"E-FFI": "the tvm-ffi library is missing or lacks a part"})
 

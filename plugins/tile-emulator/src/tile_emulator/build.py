@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from tile_core.errors import InternalError, ToolchainError
-from tile_core.ffi import include_directories
+from tile_core.ffi import HEADERS, include_directories
 from tile_core.settings import settings
 
 from . import errors as _codes  # declares the codes
@@ -108,7 +108,7 @@ def build_library(kernel: str, entries: Sequence[str], includes: Sequence[Path],
     made = Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
     for name, text in sources.items():
         (made / name).write_text(text, encoding="utf-8")
-    paths = [f"-I{made}", f"-I{ENGINE}", *(f"-I{i}" for i in includes)]
+    paths = [f"-I{made}", f"-I{ENGINE}", f"-I{HEADERS}", *(f"-I{i}" for i in includes)]
     gcc = _GCC_ONLY if _is_gcc(command) else ()
     _run([*command, *_KERNEL_FLAGS, *gcc, *paths, "-c", str(made / "glue.cc"), "-o", str(made / "glue.o")], made)
     objects = [made / "glue.o"]
@@ -151,7 +151,9 @@ def _engine_object(command: tuple[str, ...]) -> Path:
         return target
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
-    _run([*command, *_ENGINE_FLAGS, "-c", str(ENGINE / "engine.cc"), "-o", str(made / "engine.o")], made)
+    _run(
+        [*command, *_ENGINE_FLAGS, f"-I{HEADERS}", "-c", str(ENGINE / "engine.cc"), "-o", str(made / "engine.o")], made
+    )
     return _publish(made, folder) / "engine.o"
 
 
@@ -192,7 +194,7 @@ def _digest(*parts: str) -> str:
 
 @cache
 def _engine_digest() -> str:
-    return _folder_digest(ENGINE)
+    return _digest(_folder_digest(ENGINE), _folder_digest(HEADERS))
 
 
 def _folder_digest(folder: Path) -> str:

@@ -7,6 +7,7 @@ of a block's threads reach is a fault.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from ..errors import InternalError
 from ..ir import (
+    SIDE_BY_SIDE,
     Assert,
     Attr,
     Bind,
@@ -29,9 +31,12 @@ from ..ir import (
     KernelLaunch,
     Return,
     Seq,
+    Stmt,
     TileOpStmt,
     While,
+    has_named_barrier,
     has_thread_code,
+    walk,
 )
 from ..tileop import TileOp
 from .batch import Plan, plan_batch
@@ -40,7 +45,9 @@ from .evaluate import Evaluator
 from .faults import ExecutionFault
 from .memory import LaneConflict, Storage, Tracker, memory_at
 from .tiles import run_tile_op
+from .turns import Turns
 from .values import convert, numpy_type
+from .warps import Barriers
 
 __all__ = ["Machine"]
 
@@ -79,6 +86,9 @@ class Machine(Evaluator):
         self.frames: list[_Frame] = []
         self.parallel = 0
         self.returned: Any = None
+        self.grid: Turns | None = None
+        self.parts: list[Turns] = []
+        self.barriers = Barriers()
         self._plans: dict[For, Plan | None] = {}
 
     def run(self, stmt: Any) -> str | None:
@@ -111,6 +121,10 @@ class Machine(Evaluator):
 
     def _diverge(self, stmt: If, holds: Any, fails: Any) -> str | None:
         outer = self.mask
+        if stmt.else_body is not None and has_named_barrier(stmt):
+            self._side_by_side([(holds, stmt.then_body), (fails, stmt.else_body)])
+            self.mask = self._remaining(outer)
+            return IDLE if self.mask is not None and not self.mask.any() else None
         self.mask = holds
         self.run(stmt.then_body)
         if stmt.else_body is not None:
@@ -118,6 +132,25 @@ class Machine(Evaluator):
             self.run(stmt.else_body)
         self.mask = self._remaining(outer)
         return IDLE if self.mask is not None and not self.mask.any() else None
+
+    def _side_by_side(self, parts: list[tuple[Any, Stmt]]) -> None:
+        """Statements for some of the threads each, which go on while others wait at a named barrier."""
+        machines = [self._apart(mask) for mask, _ in parts]
+        works = [lambda m=m, s=stmt: m.run(s) for m, (_, stmt) in zip(machines, parts)]
+        turns = Turns(works, self.barriers.after_round(self.parts))
+        for machine in machines:
+            machine.parts = [*self.parts, turns]
+        turns.run()
+        for machine in machines:
+            if machine.returned is not None:
+                self.returned = machine.returned if self.returned is None else self.returned | machine.returned
+
+    def _apart(self, mask: Any = None) -> Machine:
+        """A machine over the same memory that goes its own way from here."""
+        found = copy.copy(self)
+        found.env, found.storages, found.placements = dict(self.env), dict(self.storages), dict(self.placements)
+        found.frames, found.mask = list(self.frames), mask
+        return found
 
     def _remaining(self, mask: Any) -> Any:
         """`mask` without the lanes that have left the innermost loop, its iteration, or the kernel."""
@@ -359,6 +392,10 @@ class Machine(Evaluator):
                 )
         if stmt.key == "executors":
             return self._as_part(stmt, *stmt.subject[:2])
+        if stmt.key == SIDE_BY_SIDE:
+            parts = stmt.body.stmts if isinstance(stmt.body, Seq) else (stmt.body,)
+            self._side_by_side([(self.mask, part) for part in parts])
+            return None
         if stmt.key == "address" and stmt.value is not None:
             return self._at_address(stmt, stmt.subject, stmt.value)
         return self.run(stmt.body)
@@ -444,13 +481,27 @@ class Machine(Evaluator):
             self.env[var] = _typed(value, numpy_type(var.dtype))
         self.threads = np.arange(count) if by_thread else None
         self.batch_shape = (count,) if by_thread else ()
-        for block in np.ndindex(*reversed(grid)):
-            for var, index in zip(stmt.grid_vars, reversed(block)):
-                self.env[var] = numpy_type(var.dtype).type(index)
-            self.mask = self.returned = None
-            self.frames = []
-            self.run(stmt.body)
+        blocks = list(np.ndindex(*reversed(grid)))
+        if any(isinstance(node, Call) and node.op == "sync_grid" for node in walk(stmt.body)):
+            machines = [self._apart() for _ in blocks]
+            works = [lambda m=m, b=block: m.run_block(stmt, b) for m, block in zip(machines, blocks)]
+            turns = Turns(works, _all_wait)
+            for machine in machines:
+                machine.grid = turns
+            turns.run()
+        else:
+            for block in blocks:
+                self.run_block(stmt, block)
         self.threads, self.batch_shape, self.mask, self.returned = None, (), None, None
+
+    def run_block(self, stmt: KernelLaunch, block: tuple[int, ...]) -> None:
+        """The block of these indices, x last."""
+        for var, index in zip(stmt.grid_vars, reversed(block)):
+            self.env[var] = numpy_type(var.dtype).type(index)
+        self.mask = self.returned = None
+        self.frames = []
+        self.barriers = Barriers()
+        self.run(stmt.body)
 
     _statements: ClassVar[dict[type, Callable[[Any, Any], str | None]]] = {
         Seq: _seq,
@@ -469,6 +520,16 @@ class Machine(Evaluator):
         TileOpStmt: _tile_op,
         KernelLaunch: _launch,
     }
+
+
+def _all_wait(waiting: int, ended: int) -> None:
+    if ended:
+        raise ExecutionFault(
+            "E-RUN-DIVERGENCE",
+            "not all blocks of the grid reach this T.sync_grid()",
+            facts=[f"{waiting} blocks wait, {ended} have ended"],
+            help="move T.sync_grid() out of conditions and loops that differ between blocks",
+        )
 
 
 def _typed(value: Any, held: np.dtype) -> Any:

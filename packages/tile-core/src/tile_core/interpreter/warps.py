@@ -11,13 +11,15 @@ from ..ir import Call
 from ..ir.thread_intrinsics import WARP_REDUCTIONS, WARP_SIZE, shuffles
 from ..tileop.numerics import identity_value
 from .effects import register_effect, sync_threads
+from .faults import ExecutionFault
 from .operators import BINARY
 from .values import numpy_type, wrap
 
 if TYPE_CHECKING:
     from .machine import Machine
+    from .turns import Turns
 
-__all__: list[str] = []
+__all__ = ["Barriers"]
 
 
 def _threads(machine: Machine) -> int:
@@ -139,7 +141,72 @@ def _total(kind: str) -> Callable[[Any, Call], Any]:
 
 
 def _nothing(machine: Machine, call: Call) -> None:
-    """Threads run in step: what a meeting of some of them orders is in order."""
+    """Lanes run in step: what a meeting of some of them orders is in order."""
+
+
+class Barriers:
+    """The named barriers of a block: for each, the threads that have come, and how often it has let them go on."""
+
+    def __init__(self) -> None:
+        self.arrived: dict[int, int] = {}
+        self.released: dict[int, int] = {}
+        self.events = 0
+        self.known = 0
+
+    def arrive(self, number: int, wanted: int, here: int) -> None:
+        """`here` threads come, of `wanted` that the barrier waits for."""
+        self.events += 1
+        self.arrived[number] = self.arrived.get(number, 0) + here
+        if self.arrived[number] >= wanted:
+            self.arrived[number] -= wanted
+            self.released[number] = self.released.get(number, 0) + 1
+
+    def after_round(self, outer: list[Turns]) -> Callable[[int, int], None]:
+        """What to do after each round of parts within those of `outer`: nothing where somebody has come or left, else
+        to wait for those outside."""
+        seen = [-1, -1]
+
+        def check(waiting: int, ended: int) -> None:
+            if seen != [self.events, ended]:
+                seen[:] = [self.events, ended]
+            elif outer:
+                outer[-1].wait()
+            else:
+                raise self.stuck()
+
+        return check
+
+    def stuck(self) -> ExecutionFault:
+        """The fault where nobody is left to come."""
+        return ExecutionFault(
+            "E-RUN-DIVERGENCE",
+            "threads wait at a named barrier to which the others do not come",
+            facts=[f"barrier {n}: {count} threads have come" for n, count in self.arrived.items() if count],
+            help="let as many threads arrive as the barrier waits for, in every iteration",
+        )
+
+
+def _named(waits: bool) -> Callable[[Any, Call], None]:
+    def effect(machine: Machine, call: Call) -> None:
+        number, wanted = machine.integer(call.args[0]), machine.integer(call.args[1])
+        here = machine.integer(call.args[2]) if len(call.args) > 2 else int(_present(machine).sum())
+        if not here:
+            return
+        barriers = machine.barriers
+        before = barriers.released.get(number, 0)
+        barriers.arrive(number, wanted, here)
+        while waits and barriers.released.get(number, 0) == before:
+            if not machine.parts:
+                raise barriers.stuck()
+            machine.parts[-1].wait()
+
+    return effect
+
+
+def _sync_grid(machine: Machine, call: Call) -> None:
+    sync_threads(machine, call)
+    if machine.grid is not None:
+        machine.grid.wait()
 
 
 for _name in shuffles:
@@ -152,5 +219,8 @@ for _name in WARP_REDUCTIONS:
     register_effect(f"warp_reduce_{_name}", _reduce(_name))
 for _name in ("count", "and", "or"):
     register_effect(f"sync_threads_{_name}", _total(_name))
-for _name in ("sync_warp", "sync_named", "arrive_named"):
-    register_effect(_name, _nothing)
+register_effect("sync_warp", _nothing)
+register_effect("sync_grid", _sync_grid)
+for _name in ("named", "part"):
+    register_effect(f"sync_{_name}", _named(waits=True))
+    register_effect(f"arrive_{_name}", _named(waits=False))

@@ -68,11 +68,12 @@ from .stmt import (
     seq,
 )
 from .structural import assert_structural_equal, first_mismatch, structural_equal, structural_key
-from .thread_intrinsics import has_thread_code, is_thread_call
+from .thread_intrinsics import SIDE_BY_SIDE, has_named_barrier, has_thread_code, is_thread_call
 from .values import IndexMap, register_value
 from .visit import Rewriter, Visitor, substitute, walk
 
 __all__ = [
+    "SIDE_BY_SIDE",
     "BINARY_OPERATORS",
     "FORMS",
     "LOOP_KINDS",
@@ -148,6 +149,7 @@ __all__ = [
     "first_mismatch",
     "form_index",
     "full_region",
+    "has_named_barrier",
     "has_thread_code",
     "intrinsics",
     "is_thread_call",

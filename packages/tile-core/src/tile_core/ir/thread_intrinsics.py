@@ -15,9 +15,21 @@ from .intrinsics import Intrinsic, find_intrinsic, intrinsics, register_intrinsi
 from .node import Node
 from .visit import walk
 
-__all__ = ["VOTES", "WARP_REDUCTIONS", "WARP_SIZE", "has_thread_code", "is_thread_call", "shuffles"]
+__all__ = [
+    "SIDE_BY_SIDE",
+    "VOTES",
+    "WARP_REDUCTIONS",
+    "WARP_SIZE",
+    "has_named_barrier",
+    "has_thread_code",
+    "is_thread_call",
+    "shuffles",
+]
 
 WARP_SIZE = 32
+# The key of an Attr whose body's statements are parts of a block's threads that go on while others wait at named
+# barriers; for targets that run a block on one thread.
+SIDE_BY_SIDE = "side_by_side"
 shuffles = ("shfl", "shfl_up", "shfl_down", "shfl_xor")
 VOTES = ("ballot", "any_sync", "all_sync", "match_any", "match_all", "activemask")
 WARP_REDUCTIONS = ("sum", "max", "min", "bitand", "bitor")
@@ -114,6 +126,24 @@ for _row in (
         effects=(Rendezvous("named", 0, 1, waits=False),),
     ),
     Intrinsic(
+        "sync_part",
+        3,
+        "void",
+        False,
+        effect="sync",
+        doc="(barrier, threads, here): one of the parts side by side, of `here` threads, waits at a numbered barrier",
+        effects=(Rendezvous("block"),),
+    ),
+    Intrinsic(
+        "arrive_part",
+        3,
+        "void",
+        False,
+        effect="sync",
+        doc="(barrier, threads, here): one of the parts side by side, of `here` threads, arrives without waiting",
+        effects=(Rendezvous("block"),),
+    ),
+    Intrinsic(
         "sync_grid",
         0,
         "void",
@@ -160,6 +190,11 @@ def has_thread_code(body: Any, thread_vars: Iterable[Var]) -> bool:
         if (isinstance(node, Var) and node in variables) or (isinstance(node, Call) and is_thread_call(node)):
             return True
     return False
+
+
+def has_named_barrier(node: Node) -> bool:
+    """Whether a statement holds a meeting of some of the block's threads: its branches go on side by side."""
+    return any(isinstance(n, Call) and n.op in ("sync_named", "arrive_named") for n in walk(node))
 
 
 def collective_calls(node: Node) -> list[Call]:

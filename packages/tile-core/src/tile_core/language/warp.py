@@ -214,8 +214,8 @@ def sync_warp(mask: Any = None) -> None:
 
 
 def sync_grid() -> None:
-    """All threads of all blocks of the kernel meet, so all blocks must run at the same time: a launch with more blocks
-    than the device holds is an error."""
+    """All threads of all blocks of the kernel meet. On a device all blocks must run at the same time: a launch with
+    more blocks than it holds is an error."""
     _builder("T.sync_grid").emit(Evaluate(Call("sync_grid", (), VOID)))
 
 

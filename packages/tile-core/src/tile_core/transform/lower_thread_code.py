@@ -5,21 +5,25 @@ Statements that depend on the thread become the body of a parallel loop over the
 such loop and starts the next. What does not depend on the thread runs once. A value that threads keep across a sync
 (a local buffer, a bound variable) gets one element a thread, threads last, so that neighbours lie side by side.
 
-Every thread must reach a sync of the block: one under a condition or in a loop that differs between threads is an
-error, since there is no order of loops that could carry it out. What the lanes of a warp do together (`shfl`, votes,
-`sync_warp`) also ends the loop over the threads; under a condition that differs between threads, the condition is kept
-for each thread and every loop that comes out of its body asks for it. Updates that add up are made by every thread.
+Every thread must reach a sync of the block or of the grid: one under a condition or in a loop that differs between
+threads is an error, since there is no order of loops that could carry it out. What the lanes of a warp do together
+(`shfl`, votes, `sync_warp`) also ends the loop over the threads; under a condition that differs between threads, the
+condition is kept for each thread and every loop that comes out of its body asks for it. Where the branches of a
+condition meet at named barriers, they become parts that go on side by side. Updates that add up are made by every
+thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..ir import (
+    SIDE_BY_SIDE,
     AccessPtr,
+    Attr,
     Bind,
     Block,
     Break,
@@ -55,13 +59,14 @@ from ..ir import (
 from .base import Pass, PassContext, register_pass
 from .scoped import is_index
 from .thread_collectives import Together
+from .thread_variance import is_block_sync, symbols, variant_symbols
 
-__all__ = ["LowerThreadCode", "gives_each", "variant_symbols"]
+__all__ = ["LowerThreadCode"]
 
 declare_codes(
     {
         "E-THREAD-DIVERGENT": "a block-wide sync that not all threads of the block reach together",
-        "E-THREAD-PARTIAL": "a sync of a part of the block's threads on a target that runs a block on one thread",
+        "E-THREAD-PARTIAL": "a named barrier of some threads to which all of the block come",
         "E-THREAD-RETURN": "a return or jump that only some threads of a block take",
     }
 )
@@ -103,6 +108,7 @@ class _Threads:
         self.arrays: list[Buffer] = []
         self.guard: Buffer | None = None
         self.conditions: list[Expr] = []
+        self.meets_partly = False
         self.together = Together(self.count, self.array)
 
     def array(self, name: str, size: int, dtype: DType) -> Buffer:
@@ -242,7 +248,7 @@ class _Threads:
 
     def differs(self, stmt: Stmt) -> bool:
         """Whether a statement does something else on different threads, or something that counts for each of them."""
-        return any(symbol in self.variant for symbol in _symbols(stmt)) or (self.by_thread and _counts(stmt))
+        return any(symbol in self.variant for symbol in symbols(stmt)) or (self.by_thread and _counts(stmt))
 
     # What threads do together
 
@@ -270,14 +276,7 @@ class _Threads:
     def divergent(self, stmt: Stmt) -> Stmt:
         """A condition or loop that differs between threads, round a meeting of those for which it holds."""
         if isinstance(stmt, If):
-            then_guard = self._narrow(stmt.condition)
-            result = [then_guard[1], self._under(then_guard[0], stmt.condition, stmt.then_body)]
-            if stmt.else_body is not None:
-                opposite = unary("not", stmt.condition)
-                else_guard = self._narrow(opposite)
-                result.insert(1, else_guard[1])
-                result.append(self._under(else_guard[0], opposite, stmt.else_body))
-            return seq(*result)
+            return self._divergent_if(stmt)
         if isinstance(stmt, For):
             return self._divergent_for(stmt)
         assert isinstance(stmt, While)
@@ -287,6 +286,21 @@ class _Threads:
         body = seq(self._under(guard, stmt.condition, stmt.body), self._renew(guard, stmt.condition), again)
         condition = binary("ne", BufferLoad(some, (const(0, "int32"),)), 0)
         return seq(test, again, While(condition, body, span=stmt.span))
+
+    def _divergent_if(self, stmt: If) -> Stmt:
+        tests, branches = [], []
+        met_partly, self.meets_partly = self.meets_partly, False
+        for condition, body in ((stmt.condition, stmt.then_body), (unary("not", stmt.condition), stmt.else_body)):
+            if body is not None:
+                guard, test = self._narrow(condition)
+                tests.append(test)
+                branches.append((guard, condition, body))
+        parts = [self._under(*branch) for branch in branches]
+        partly, self.meets_partly = self.meets_partly, met_partly or self.meets_partly
+        if not partly:
+            return seq(*tests, *parts)
+        apart = Seq(tuple(Attr("part", number, None, part) for number, part in enumerate(parts)))
+        return seq(*tests, Attr(SIDE_BY_SIDE, None, None, apart, span=stmt.span))
 
     def _divergent_for(self, stmt: For) -> Stmt:
         count, low = self.array("count", self.count, DType("int32")), self.keep(stmt.var)
@@ -358,7 +372,7 @@ class _Threads:
     # What cannot be carried out
 
     def _check_uniform(self, stmt: Stmt) -> None:
-        sync = next((s for s in walk(stmt) if _is_block_sync(s)), None)
+        sync = next((s for s in walk(stmt) if is_block_sync(s)), None)
         if sync is not None:
             raise self._divergent(sync, stmt)
 
@@ -368,7 +382,7 @@ class _Threads:
         facts = facts or [f"{c!r} differs between threads" for c in self.conditions]
         return CompileError(
             "E-THREAD-DIVERGENT",
-            "not all threads of the block reach this T.sync_threads() together",
+            f"not all threads of the block reach this T.{sync.value.op}() together",
             span=sync.span,
             spans=[] if stmt is None else [("it stands under", stmt.span)],
             facts=facts,
@@ -379,34 +393,35 @@ class _Threads:
         """The condition or bound of a statement that differs between threads, or None."""
         for name in _CONTROLS.get(type(stmt), ()):
             control = getattr(stmt, name)
-            if any(symbol in self.variant for symbol in _symbols(control)):
+            if any(symbol in self.variant for symbol in symbols(control)):
                 return control
         return None
 
     def meeting(self, stmt: Any) -> Stmt:
-        """A meeting orders what stands before and after it: the loops over threads do so by ending there."""
+        """A meeting orders what stands before and after it: the loops over threads do so by ending there. Blocks, and
+        parts of a block's threads, are left to wait for each other."""
         call = stmt.value
-        if call.op == "sync_threads" and len(call.args) < 2:
+        if call.op == "sync_grid" or (call.op == "sync_threads" and len(call.args) < 2):
             if self.guard is not None:
                 raise self._divergent(stmt)
-            return Seq(())
+            return stmt if call.op == "sync_grid" else Seq(())
         if call.op == "sync_warp":
             return Seq(())
-        if call.op in ("sync_threads", "sync_named"):
-            expected = call.args[1]
-            if isinstance(expected, IntImm) and expected.value in (0, self._present()):
-                return Seq(())
+        barrier, expected = call.args
+        if isinstance(expected, IntImm) and expected.value in (0, self._present()):
+            return Seq(())
+        if self.guard is not None:
+            self.meets_partly = True
+            here = self.array("here", 1, DType("int32"))
+            op = "arrive_part" if call.op == "arrive_named" else "sync_part"
+            meeting = Call(op, (barrier, expected, BufferLoad(here, (const(0, "int32"),))), call.dtype)
+            return seq(self.together.total("count", self.guard, here), Evaluate(meeting, span=stmt.span))
         raise CompileError(
             "E-THREAD-PARTIAL",
-            "a meeting of a part of the threads cannot be carried out on this target",
+            "all threads of the block come to a barrier for some of them",
             span=stmt.span,
-            facts=[
-                f"threads that meet: {call.args[1]!r}" if call.args else "threads that meet: those of all blocks",
-                f"threads that reach it: {self._present() or 'not known'}",
-            ],
-            help="use T.sync_threads() for the whole block, or let all threads that meet come to one call"
-            if call.args
-            else "split the kernel there: several `with T.Kernel` in one function run one after the other",
+            facts=[f"threads that meet: {expected!r}", f"threads that reach it: {self.count}"],
+            help="use T.sync_threads() for the whole block, or put the call under the condition of those that meet",
         )
 
     def _present(self) -> int | None:
@@ -465,66 +480,6 @@ class _Expand(Rewriter):
         return new if wide is None else new.with_(buffer=wide, indices=(*new.indices, self.thread))
 
 
-def variant_symbols(launch: KernelLaunch, by_thread: bool) -> set[Any]:
-    """Thread indices, the variables bound to values that depend on them or that each thread gets for itself, and
-    thread-level buffers whose contents do."""
-    variant: set[Any] = set(launch.thread_vars)
-    if by_thread:
-        variant |= {n.var for n in walk(launch.body) if isinstance(n, Bind) and gives_each(n.value)}
-    while True:
-        before = len(variant)
-        _Spread(variant).visit(launch.body, False)
-        if len(variant) == before:
-            return variant
-
-
-class _Spread:
-    """One sweep over the statements: adds the symbols that a variant value or a variant condition makes variant."""
-
-    def __init__(self, variant: set[Any]) -> None:
-        self.variant = variant
-
-    def visit(self, stmt: Any, under: bool) -> None:
-        if isinstance(stmt, Bind):
-            # What a meeting of the whole block gives is the same for all, whatever each brought.
-            if self._depends(stmt.value) and not _is_block_sync(stmt):
-                self.variant.add(stmt.var)
-        elif isinstance(stmt, BufferStore):
-            # Memory that threads share holds one value, whoever wrote it.
-            if stmt.buffer.memory.level == "thread" and (under or any(map(self._depends, stmt.child_nodes()))):
-                self.variant.add(stmt.buffer)
-        elif isinstance(stmt, Evaluate):
-            if under or self._depends(stmt.value):
-                pointers = (p.buffer for p in walk(stmt.value) if isinstance(p, AccessPtr) and p.mode != "r")
-                self.variant.update(b for b in pointers if b.memory.level == "thread")
-        elif isinstance(stmt, (If, While)):
-            inside = under or self._depends(stmt.condition)
-            for child in stmt.child_nodes():
-                if isinstance(child, Stmt):
-                    self.visit(child, inside)
-        elif isinstance(stmt, For):
-            differs = self._depends(stmt.min) or self._depends(stmt.extent)
-            if differs:
-                self.variant.add(stmt.var)
-            self.visit(stmt.body, under or differs)
-        else:
-            for child in stmt.child_nodes():
-                if isinstance(child, Stmt):
-                    self.visit(child, under)
-
-    def _depends(self, expr: Expr) -> bool:
-        return any(symbol in self.variant for symbol in _symbols(expr))
-
-
-def _symbols(node: Any) -> Iterator[Any]:
-    """Variables and buffers that a tree mentions."""
-    for item in walk(node):
-        if isinstance(item, Var):
-            yield item
-        elif isinstance(item, (BufferLoad, BufferStore, AccessPtr)):
-            yield item.buffer
-
-
 def _touches_shared_memory(stmt: Stmt) -> bool:
     """Whether a statement writes memory that threads share, or does something else that is done once a block."""
     for item in walk(stmt):
@@ -543,11 +498,6 @@ def _is_meeting(node: Any) -> bool:
     return isinstance(node, Evaluate) and isinstance(node.value, Call) and node.value.op in _MEETINGS
 
 
-def _is_block_sync(node: Any) -> bool:
-    call = node.value if isinstance(node, (Evaluate, Bind)) else None
-    return isinstance(call, Call) and call.op.startswith(("sync_threads", "sync_grid"))
-
-
 def _thread_call(stmt: Stmt) -> Call | None:
     """The call in which threads work together that a statement consists of."""
     value = stmt.value if isinstance(stmt, (Bind, Evaluate)) else None
@@ -556,18 +506,6 @@ def _thread_call(stmt: Stmt) -> Call | None:
 
 def _has_meeting(stmt: Stmt) -> bool:
     return any(_is_meeting(item) or (isinstance(item, Call) and is_thread_call(item)) for item in walk(stmt))
-
-
-def gives_each(value: Expr) -> bool:
-    """Whether a call gives each thread a value of its own."""
-    return any(
-        isinstance(n, Call)
-        and (
-            n.op.startswith(("atomic_fetch_", "atomic_load"))
-            or (is_thread_call(n) and not n.op.startswith("sync_threads_"))
-        )
-        for n in walk(value)
-    )
 
 
 def _counts(stmt: Stmt) -> bool:

@@ -28,7 +28,7 @@ from ..ir import (
     const,
     walk,
 )
-from .lower_thread_code import gives_each, variant_symbols
+from .thread_variance import gives_each, variant_symbols
 
 __all__ = ["ThreadJudge"]
 

@@ -39,6 +39,7 @@ from ..ir import (
     While,
     binary,
     const,
+    has_named_barrier,
     seq,
     walk,
 )
@@ -378,7 +379,8 @@ class _Walk:
         taken_exposed = [a.where(node.condition) for a in taken.exposed]
         skipped_exposed = [a.where(negated) for a in skipped.exposed]
         pending = [*(a.where(node.condition) for a in taken.pending), *(a.where(negated) for a in skipped.pending)]
-        if not uniform:
+        # Branches that meet at named barriers are ordered by these, as the kernel says.
+        if not uniform and not (node.else_body is not None and has_named_barrier(node)):
             conflict = self.judge.first_conflict([a.where(node.condition) for a in taken.pending], skipped_exposed)
             if conflict is not None:
                 raise self._divergent(conflict)

@@ -38,6 +38,7 @@ from ..ir import (
     While,
     binary,
     const,
+    has_named_barrier,
     substitute,
     walk,
 )
@@ -107,6 +108,9 @@ class _Init(ScopedVisitor):
 
     def visit_If(self, node: If) -> None:
         self._reads(node)
+        if node.else_body is not None and has_named_barrier(node):
+            # The branches go on side by side: what the second writes may be there when the first reads.
+            _Collect(self.prover, self.written).visit(node.else_body)
         for body, holds in ((node.then_body, True), (node.else_body, False)):
             if body is None:
                 continue

@@ -11,7 +11,9 @@ from tile_core.codegen import CppPrinter, element_count, formatted, is_one, is_z
 from tile_core.codegen.numbers import CPP_NUMBERS, conversion, holds_nibbles, nibble_pointer, to_tf32
 from tile_core.errors import InternalError
 from tile_core.ir import (
+    SIDE_BY_SIDE,
     AccessPtr,
+    Attr,
     Binary,
     Block,
     Broadcast,
@@ -25,15 +27,17 @@ from tile_core.ir import (
     For,
     IntImm,
     KernelLaunch,
+    Node,
     PrimFunc,
     Ramp,
     Select,
+    Seq,
     Shuffle,
     StringImm,
     walk,
 )
 
-__all__ = ["CpuKernelPrinter"]
+__all__ = ["CpuKernelPrinter", "needs_strands"]
 
 # Buffers up to this many bytes are plain arrays on the stack, which the compiler can keep in registers.
 _STACK_BYTES = 64
@@ -46,7 +50,7 @@ class CpuKernelPrinter(CppPrinter):
 
     def function(self, function: PrimFunc) -> str:
         """The function's text: its arena and the kernel, which returns 0 or the runtime's error number."""
-        for name in function.name, "threads":
+        for name in function.name, "threads", "named_barriers":
             self._taken.add(name)
         launch = function.body
         if not isinstance(launch, KernelLaunch):
@@ -84,10 +88,16 @@ class CpuKernelPrinter(CppPrinter):
         grid = [self.expr(g) for g in node.grid] + ["1"] * (3 - len(node.grid))
         indices = [f"int {self.name(v)}" for v in node.grid_vars] + ["int"] * (3 - len(node.grid_vars))
         extents = ", ".join(f"(int64_t){g}" for g in grid)
-        self.open(f"return tile::parallel_for({extents}, threads, [&]({', '.join(indices)}) {{", node.span)
+        # Blocks that meet have their tiles at the same time.
+        meet = _meet(node)
+        arena = self.fresh("arena")
+        loop, indices = ("cooperative_for", [*indices, f"void* {arena}_memory"]) if meet else ("parallel_for", indices)
+        self.open(f"return tile::{loop}({extents}, threads, [&]({', '.join(indices)}) {{", node.span)
+        if _has_parts(node):
+            self.line("tile::NamedBarriers named_barriers;")
         if self.arena:
-            arena = self.fresh("arena")
-            self.line(f"auto* {arena} = tile::arena<{self.arena_type}>();")
+            memory = f"static_cast<{self.arena_type}*>({arena}_memory)" if meet else f"tile::arena<{self.arena_type}>()"
+            self.line(f"auto* {arena} = {memory};")
             for buffer in sorted(self.arena, key=self.name):
                 place = f"{arena}->{self.name(buffer)}"
                 if holds_nibbles(buffer):
@@ -268,7 +278,24 @@ class CpuKernelPrinter(CppPrinter):
         ctype = self.type_name(source.buffer.dtype)
         return f"tile::reduce_{kind.value}<tile::lanes<{ctype}>>({self.expr(source)}, {self.expr(count)})"
 
+    def call_sync_part(self, node: Call) -> str:
+        return f"named_barriers.sync({', '.join(self.expr(a) for a in node.args)})"
+
+    def call_arrive_part(self, node: Call) -> str:
+        return f"named_barriers.arrive({', '.join(self.expr(a) for a in node.args)})"
+
     # Statements.
+
+    def print_Attr(self, node: Attr) -> None:
+        if node.key != SIDE_BY_SIDE:
+            super().print_Attr(node)
+            return
+        for number, part in enumerate(node.body.stmts if isinstance(node.body, Seq) else (node.body,)):
+            if number:
+                self.indent -= 1
+            self.open("}, [&] {" if number else "if (!tile::side_by_side(named_barriers, [&] {", node.span)
+            self.stmt(part)
+        self.close("})) return;")
 
     def call_device_print(self, node: Call) -> str:
         return f"tile::device_print({', '.join(formatted(node.args, self.expr))})"
@@ -289,6 +316,19 @@ class CpuKernelPrinter(CppPrinter):
         if factor is None and isinstance(node.extent, IntImm):
             factor = min(node.extent.value, 64)
         return [f"#pragma GCC unroll {factor}"] if factor and factor > 1 else []
+
+
+def needs_strands(function: PrimFunc) -> bool:
+    """Whether a device function has blocks or threads that wait for each other."""
+    return _meet(function.body) or _has_parts(function.body)
+
+
+def _meet(node: Node) -> bool:
+    return any(isinstance(n, Call) and n.op == "sync_grid" for n in walk(node))
+
+
+def _has_parts(node: Node) -> bool:
+    return any(isinstance(n, Attr) and n.key == SIDE_BY_SIDE for n in walk(node))
 
 
 def _one_divisor(node: Binary) -> bool:

@@ -7,7 +7,7 @@ from tile_core.dtypes import DType
 from tile_core.ir import Call, IRModule, KernelLaunch, PrimFunc, StringImm, walk
 from tile_core.target import Target
 
-from .cpp import CpuKernelPrinter
+from .cpp import CpuKernelPrinter, needs_strands
 
 __all__ = ["generate"]
 
@@ -31,8 +31,15 @@ int tile_threads() {
 
 inline int tile_launched(const char* kernel, int code) {
   if (TILE_LIKELY(code == 0)) return 0;
+  if (code == tile::error_left_waiting) {
+    return tile_raise("tile.LaunchError", kernel, "", "T.sync_grid", "all blocks there", "blocks that ended without");
+  }
   if (code == tile::error_check_failed) {
-    return tile_raise("tile.DeviceAssertError", kernel, "", "assert", tile::failed_check.load(), "false");
+    const char* found = tile::failed_check.load();
+    if (found == tile::left_waiting) {
+      return tile_raise("tile.LaunchError", kernel, "", "a named barrier", found, "threads that wait for nobody");
+    }
+    return tile_raise("tile.DeviceAssertError", kernel, "", "assert", found, "false");
   }
   return tile_raise("tile.LaunchError", kernel, "", "launch", "memory for the block-local tiles", "out of memory");
 }
@@ -52,13 +59,16 @@ def generate(module: IRModule, target: Target) -> dict[str, str]:
         *(CpuKernelPrinter().function(f) for f in kernels.values()),
         "}  // namespace\n",
     ]
-    kernel_text = _PRELUDE + "\n" + "\n".join(bodies)
+    prelude = _PRELUDE
+    if any(needs_strands(f) for f in kernels.values()):
+        prelude += "#include <tile/cooperative.h>\n"
+    kernel_text = prelude + "\n" + "\n".join(bodies)
 
     def launch(printer: CPrinter, call: Call) -> str:
         return _launch(printer, call, kernels)
 
     stubs = ['extern "C" {\n', *(print_host(f, launch) for f in hosts), '}  // extern "C"\n']
-    host_text = "\n".join([_PRELUDE, abi_prelude(), _SUPPORT, *bodies, *stubs])
+    host_text = "\n".join([prelude, abi_prelude(), _SUPPORT, *bodies, *stubs])
     return {"kernel.cpp": kernel_text, "host.cpp": host_text}
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tile_core.errors import InternalError, ToolchainError, declare_codes
-from tile_core.ffi import include_directories
+from tile_core.ffi import HEADERS, include_directories
 from tile_core.plugin.api import Artifact, Ok, Reason
 from tile_core.settings import settings
 from tile_core.target import Target
@@ -108,7 +108,8 @@ class CompilerToolchain:
         """
         command = find_compiler()
         extra = shlex.split(" ".join(artifact.notes.get("compile_flags", ())))
-        includes = [f"-I{Path(__file__).parents[1] / 'device'}", *(f"-I{d}" for d in include_directories())]
+        folders = (Path(__file__).parents[1] / "device", HEADERS, *include_directories())
+        includes = [f"-I{folder}" for folder in folders]
         with tempfile.TemporaryDirectory(prefix="tile-cpu-") as folder:
             source, library = Path(folder) / f"{artifact.name}.cpp", Path(folder) / f"{artifact.name}.so"
             source.write_text(artifact.sources["host.cpp"], encoding="utf-8")

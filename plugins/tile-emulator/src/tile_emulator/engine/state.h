@@ -1,5 +1,7 @@
 // The state of a launch: threads, blocks, barriers, the schedule, the findings.
 #pragma once
+#include <tile_fiber.h>
+
 #include <deque>
 #include <memory>
 #include <string>
@@ -7,10 +9,12 @@
 #include <vector>
 
 #include "emu.h"
-#include "fiber.h"
 #include "shadow.h"
 
 namespace emu {
+
+using tile_fiber::Fiber;
+using tile_fiber::kStackBytes;
 
 enum class Schedule { in_order = 0, latest = 1, random = 2 };
 

@@ -20,10 +20,12 @@
 
 namespace tile {
 
-enum : int { success = 0, error_out_of_memory = 1, error_check_failed = 2 };
+enum : int { success = 0, error_out_of_memory = 1, error_check_failed = 2, error_left_waiting = 3 };
 
 // The message of an assertion that failed in a kernel of this library; the launch that sees it reports it.
 static std::atomic<const char*> failed_check{nullptr};
+// In its place: threads wait at a named barrier to which too few others come.
+static const char left_waiting[] = "the other threads of the barrier to come there";
 
 // An assertion of the kernel: the first failure of a launch is kept, the block goes on (there is nothing to unwind).
 TILE_FN void check(bool holds, const char* message) {

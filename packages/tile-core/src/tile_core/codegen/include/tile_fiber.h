@@ -8,27 +8,27 @@
 #include <cstdint>
 
 #if !defined(__x86_64__) && !defined(__aarch64__)
-#define EMU_UCONTEXT 1
+#define TILE_FIBER_UCONTEXT 1
 #endif
-#ifdef EMU_UCONTEXT
+#ifdef TILE_FIBER_UCONTEXT
 #include <ucontext.h>
 #endif
 
-namespace emu {
+namespace tile_fiber {
 
 constexpr size_t kStackBytes = 512 * 1024;  // reserved; pages are touched on use
 
-#ifndef EMU_UCONTEXT
-extern "C" void emu_switch(void** save, void* load) __attribute__((visibility("hidden")));
-extern "C" void emu_fiber_start() __attribute__((visibility("hidden")));
+#ifndef TILE_FIBER_UCONTEXT
+extern "C" void tile_fiber_switch(void** save, void* load) __attribute__((visibility("hidden")));
+extern "C" void tile_fiber_start() __attribute__((visibility("hidden")));
 
 #if defined(__x86_64__)
 asm(R"(
 .text
-.hidden emu_switch
-.globl emu_switch
-.type emu_switch,@function
-emu_switch:
+.hidden tile_fiber_switch
+.globl tile_fiber_switch
+.type tile_fiber_switch,@function
+tile_fiber_switch:
     pushq %rbp
     pushq %rbx
     pushq %r12
@@ -44,23 +44,23 @@ emu_switch:
     popq %rbx
     popq %rbp
     ret
-.size emu_switch,.-emu_switch
-.hidden emu_fiber_start
-.globl emu_fiber_start
-.type emu_fiber_start,@function
-emu_fiber_start:
+.size tile_fiber_switch,.-tile_fiber_switch
+.hidden tile_fiber_start
+.globl tile_fiber_start
+.type tile_fiber_start,@function
+tile_fiber_start:
     movq %r12, %rdi
     call *%r13
     ud2
-.size emu_fiber_start,.-emu_fiber_start
+.size tile_fiber_start,.-tile_fiber_start
 )");
 #else
 asm(R"(
 .text
-.hidden emu_switch
-.globl emu_switch
-.type emu_switch,%function
-emu_switch:
+.hidden tile_fiber_switch
+.globl tile_fiber_switch
+.type tile_fiber_switch,%function
+tile_fiber_switch:
     sub sp, sp, #160
     stp x19, x20, [sp, #0]
     stp x21, x22, [sp, #16]
@@ -87,15 +87,15 @@ emu_switch:
     ldp d14, d15, [sp, #144]
     add sp, sp, #160
     ret
-.size emu_switch,.-emu_switch
-.hidden emu_fiber_start
-.globl emu_fiber_start
-.type emu_fiber_start,%function
-emu_fiber_start:
+.size tile_fiber_switch,.-tile_fiber_switch
+.hidden tile_fiber_start
+.globl tile_fiber_start
+.type tile_fiber_start,%function
+tile_fiber_start:
     mov x0, x19
     blr x20
     brk #1
-.size emu_fiber_start,.-emu_fiber_start
+.size tile_fiber_start,.-tile_fiber_start
 )");
 #endif
 #endif
@@ -125,7 +125,7 @@ public:
 private:
     uint8_t* low = nullptr;
     uint8_t* high = nullptr;
-#ifdef EMU_UCONTEXT
+#ifdef TILE_FIBER_UCONTEXT
     ucontext_t context, scheduler;
 #else
     void* stack = nullptr;
@@ -133,7 +133,7 @@ private:
 #endif
 };
 
-#ifdef EMU_UCONTEXT
+#ifdef TILE_FIBER_UCONTEXT
 inline void fiber_entry(unsigned entry_high, unsigned entry_low, unsigned argument_high, unsigned argument_low) {
     auto join = [](unsigned a, unsigned b) { return (static_cast<uint64_t>(a) << 32) | b; };
     reinterpret_cast<void (*)(void*)>(join(entry_high, entry_low))(reinterpret_cast<void*>(join(argument_high, argument_low)));
@@ -153,9 +153,9 @@ inline void Fiber::suspend() { swapcontext(&context, &scheduler); }
 inline void Fiber::reset(void (*entry)(void*), void* argument) {
     void** top = reinterpret_cast<void**>(high);
 #if defined(__x86_64__)
-    // Popped by emu_switch: r15 r14 r13 r12 rbx rbp, return address. rsp is 16-byte aligned at emu_fiber_start's call.
+    // Popped by tile_fiber_switch: r15 r14 r13 r12 rbx rbp, return address. rsp is 16-byte aligned at tile_fiber_start's call.
     top -= 2;
-    *--top = reinterpret_cast<void*>(emu_fiber_start);
+    *--top = reinterpret_cast<void*>(tile_fiber_start);
     top -= 6;
     top[0] = nullptr;                         // r15
     top[1] = nullptr;                         // r14
@@ -168,12 +168,12 @@ inline void Fiber::reset(void (*entry)(void*), void* argument) {
     for (int i = 0; i < 20; ++i) top[i] = nullptr;
     top[0] = argument;                                   // x19
     top[1] = reinterpret_cast<void*>(entry);             // x20
-    top[11] = reinterpret_cast<void*>(emu_fiber_start);  // x30
+    top[11] = reinterpret_cast<void*>(tile_fiber_start);  // x30
 #endif
     stack = top;
 }
-inline void Fiber::resume() { emu_switch(&scheduler, stack); }
-inline void Fiber::suspend() { emu_switch(&stack, scheduler); }
+inline void Fiber::resume() { tile_fiber_switch(&scheduler, stack); }
+inline void Fiber::suspend() { tile_fiber_switch(&stack, scheduler); }
 #endif
 
-}  // namespace emu
+}  // namespace tile_fiber
