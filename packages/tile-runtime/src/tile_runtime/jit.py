@@ -27,6 +27,7 @@ from tile_core.transform.options import Options
 
 from .captures import Captures
 from .compiler import compile_kernel
+from .identity import Named, outside_graphs
 from .kernel import Kernel
 from .options import CompileOptions
 
@@ -44,7 +45,7 @@ SKIP = "skip_tensor_validation"
 """Keyword of a call that leaves out checks of tensors."""
 
 
-class JitFunction:
+class JitFunction(Named):
     """See the module's text. Safe to call from several threads.
 
     Args:
@@ -74,6 +75,7 @@ class JitFunction:
         """``lazy`` or ``eager``."""
         return self._style.mode
 
+    @outside_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Lazy: the kernel for these compile-time values. Eager: the results for these tensors and values; with
         ``skip_tensor_validation=True`` without checks of tensors, as for `Kernel`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from tile_core.api import compile
 from tile_core.errors import OptionError, declare_codes
 from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact, resolve
@@ -15,6 +17,7 @@ from tile_core.target import Target
 
 from .arguments import call_error
 from .export import header, write_file
+from .identity import outside_graphs
 from .signature import KernelParam, Signature
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class Kernel:
         self.config: Any = None
         self.ref_latency: float | None = None
 
+    @outside_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the kernel.
 
@@ -86,6 +90,17 @@ class Kernel:
         if kwargs:
             args = self._in_order(args, kwargs)
         return entry(*args, **passed)
+
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process compiles the same function for the same target, or finds it in the caches."""
+        given = pickle.dumps(self.prim_func), self.target.kind, self.target.attrs, self.execution_backend
+        return _compiled_again, given, {"latency": self.latency, "config": self.config, "ref_latency": self.ref_latency}
 
     def __repr__(self) -> str:
         params = ", ".join(map(str, self.params))
@@ -332,6 +347,11 @@ class Kernel:
         if problem is not None or len(args) > len(inputs):
             raise call_error(self.signature, problem or f"takes {len(inputs)} arguments, got {len(args) + len(named)}")
         return tuple(values[param.name] for param in inputs)
+
+
+def _compiled_again(function: bytes, kind: str, attrs: Mapping[str, Any], execution_backend: str) -> Any:
+    registry.backend_for(kind)  # declares its memory scopes, which the function names
+    return compile(pickle.loads(function), target=Target(kind, attrs), execution_backend=execution_backend)
 
 
 def choice_text(choice: Any) -> str:

@@ -6,6 +6,7 @@ dtype, shape[i], strides[i], device, storage, condition. The table below gives e
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..errors import ArgumentError, declare_codes
@@ -38,6 +39,7 @@ def argument_error(signature: Signature, argument: str, field: str, expected: st
     if word == "type":
         word = "none" if got == "None" and (param is None or param.is_tensor) else word
         expected = {"int": "an int", "float": "a float", "bool": "a bool"}.get(expected, expected)
+    got = re.sub(r"dtype code 5 of (\d+) bits", r"complex\1", got)  # DLPack's code
     code, sentence, help = _FIELDS.get(word, _FIELDS["condition"])
     names = {"argument": argument, "field": field, "expected": expected, "got": got, "kernel": signature.name}
     # Types that other tensors may carry list those: "float8_e4m3fn or uint8", "uint8 with the bits of …".
@@ -80,6 +82,11 @@ def refused_argument(error: Exception, args: tuple[Any, ...], signature: Signatu
     for param, value in zip(signature.inputs, args):
         if not isinstance(value, torch.Tensor) or not param.is_tensor:
             continue
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):
+            what = "a tensor inside a transform of torch.func"
+            return argument_error(signature, param.name, "storage", "a tensor with storage", what)
+        if value.is_nested:
+            return argument_error(signature, param.name, "type", "a dense tensor", "a nested tensor")
         if value.device.type == "meta":
             return argument_error(signature, param.name, "storage", "a tensor with storage", "a tensor on device meta")
         if value.layout is not torch.strided:
@@ -140,7 +147,7 @@ _FIELDS: dict[str, tuple[str, str, str | None]] = {
     "storage": (
         "E-ARG-STORAGE",
         "{argument} has no memory",
-        "pass a real tensor; under torch.compile or fake tensors, call the kernel through a registered torch operator",
+        "pass a real tensor; under torch.compile, torch.func or fake tensors, make the kernel an operator: tile.op",
     ),
     "lazy": (
         "E-ARG-LAZY",

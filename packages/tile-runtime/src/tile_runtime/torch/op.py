@@ -27,6 +27,7 @@ from torch.compiler import is_dynamo_compiling
 from tile_core.errors import ArgumentError, OptionError
 from tile_core.frontend import EagerFunction, jit_function
 
+from ..identity import Named
 from ..jit import JitFunction
 from ..kernel import Kernel
 from ..options import CompileOptions
@@ -107,7 +108,7 @@ class Rules:
         return replace(self, **made)
 
 
-class TorchOp:
+class TorchOp(Named):
     """Made by `op`; called like the kernel that it wraps.
 
     Args:
@@ -149,6 +150,11 @@ class TorchOp:
         # it with tensors of its own, and finds the operator. torch._dynamo is not imported before.
         allow._dynamo_marked_constant = True  # type: ignore[attr-defined]
         self._allow, self._entered = allow, enter
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if isinstance(self.wrapped, JitFunction):
+            return super().__reduce__()
+        return _of_kernel, (self.wrapped, Rules(self.backward, self.jvp, self.vmap), self.name)
 
     def __repr__(self) -> str:
         return f"<torch operator of {self.wrapped!r}>"
@@ -231,7 +237,11 @@ class TorchOp:
         return form
 
 
-class OpFactory:
+def _of_kernel(kernel: Kernel, rules: Rules, name: str | None) -> TorchOp:
+    return TorchOp(require_subject(kernel), kernel, rules, name)
+
+
+class OpFactory(Named):
     """A jit function in the lazy style, whose kernels are operators: called with its compile-time values it gives the
     `TorchOp` for them. A `backward` or `jvp` in the lazy style is called with the same values."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tile_core.errors import OptionError
 
+from ..identity import Named, outside_graphs
 from ..jit import JitFunction, value_key
 from .result import AutotuneResult
 from .tuner import AutoTuner
@@ -32,7 +33,7 @@ def autotune(function: Any, **options: Any) -> TunedFunction:
     return TunedFunction(function, **options)
 
 
-class TunedFunction:
+class TunedFunction(Named):
     """Called like the jit function, without the parameters that are tuned. Where the caller gives one of them, nothing
     is tuned. `result` tells what was found for a call."""
 
@@ -73,6 +74,7 @@ class TunedFunction:
         self._found: dict[Any, tuple[JitFunction, dict[str, Any], AutotuneResult]] = {}
         self._lock = threading.RLock()
 
+    @outside_graphs
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the jit function gives with the best configuration.
 

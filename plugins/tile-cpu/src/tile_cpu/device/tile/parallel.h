@@ -10,6 +10,9 @@
 
 #include "scalar.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #if defined(_OPENMP)
 #include <omp.h>
 #else
@@ -100,8 +103,13 @@ TILE_FN Tiles* arena() {
 class ThreadPool {
  public:
   static ThreadPool& instance() {
-    // Never destroyed: workers may outlive static destruction at process exit.
+    // Never destroyed: workers may outlive static destruction at process exit. A forked process has none of its parent's threads.
     static ThreadPool* pool = new ThreadPool;
+    static pid_t owner = getpid();
+    if (getpid() != owner) {
+      pool = new ThreadPool;
+      owner = getpid();
+    }
     return *pool;
   }
   template <class F>
@@ -176,6 +184,35 @@ TILE_FN int worth_grouping(int threads, int64_t blocks, int group) {
   return blocks >= 4 * team * group;
 }
 
+// The process that loaded this library. A process forked from it has no other thread than the one that forked, whose team OpenMP
+// takes to be alive and would wait for (torch hangs so, too); a thread of the process's own has no team yet.
+static const pid_t loading_process = getpid();
+
+template <class Worker>
+static void run_team(Worker& worker, int team) {
+#if defined(_OPENMP)
+#pragma omp parallel num_threads(team)
+  worker();
+#else
+  ThreadPool::instance().run(worker, team);
+#endif
+}
+
+// run_team from a fresh thread; false if the system gives none.
+template <class Worker>
+static __attribute__((noinline, cold)) bool run_team_apart(Worker& worker, int team) {
+  struct Call {
+    Worker* worker;
+    int team;
+  } call{&worker, team};
+  auto start = [](void* given) -> void* {
+    run_team(*static_cast<Call*>(given)->worker, static_cast<Call*>(given)->team);
+    return nullptr;
+  };
+  pthread_t thread;
+  return pthread_create(&thread, nullptr, start, &call) == 0 && pthread_join(thread, nullptr) == 0;
+}
+
 // body(bx, by, bz) for every block of the grid, bx fastest; `threads` 0 is the default. Blocks are handed out in order, a few at a time,
 // so a slow core takes fewer. Serial for one block or inside another parallel region. Returns success, error_out_of_memory
 // (no block has run on a thread without scratch, and the output is incomplete) or error_check_failed (failed_check has the message).
@@ -214,13 +251,10 @@ static inline int parallel_for(int64_t gx, int64_t gy, int64_t gz, int threads, 
   };
   if (team == 1) {
     worker();
-  } else {
-#if defined(_OPENMP)
-#pragma omp parallel num_threads(int(team))
+  } else if (getpid() == loading_process) {
+    run_team(worker, int(team));
+  } else if (!run_team_apart(worker, int(team))) {
     worker();
-#else
-    ThreadPool::instance().run(worker, int(team));
-#endif
   }
   if (failed.load()) return error_out_of_memory;
   return failed_check.load() ? error_check_failed : success;
