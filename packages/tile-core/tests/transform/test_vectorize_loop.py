@@ -2,7 +2,7 @@
 
 import pytest
 
-from tile_core.ir import Bind, Broadcast, BufferLoad, BufferStore, For, IRModule, Ramp, walk
+from tile_core.ir import Bind, Broadcast, BufferLoad, BufferStore, For, IRModule, Ramp, Shuffle, walk
 from tile_core.target import Target
 from tile_core.transform import Options, PassContext, VectorizeLoop
 
@@ -232,3 +232,33 @@ def test_what_all_lanes_share_is_loaded_before_the_loop(check_pass):
 def test_a_load_that_may_differ_or_fail_stays_in_the_loop(apply, body):
     changed = apply(kernel(body), VectorizeLoop)
     assert not any(isinstance(n, Bind) for n in walk(changed.body))
+
+
+def _loaded(changed):
+    return [n.indices[0] for n in walk(changed.body) if isinstance(n, BufferLoad)]
+
+
+@pytest.mark.parametrize("index", ["i ^ 4", "i ^ 36", "i | 32", "i & 3", "i & 35", "(i ^ 8) + 0"])
+def test_bits_above_the_lanes_leave_a_plain_load(check_pass, index):
+    changed = check_pass(VectorizeLoop, kernel(f"for i in T.vectorized(64):\n    B[i] = A[{index}]"), None)
+    assert all(isinstance(i, Ramp) for i in _loaded(changed))
+
+
+@pytest.mark.parametrize("index", ["i ^ 1", "i ^ 7", "63 - (i ^ 2)", "(i ^ 3) - 0", "(i ^ 2) ^ 1"])
+def test_lanes_that_change_places_are_one_load_and_a_permutation(check_pass, index):
+    changed = check_pass(VectorizeLoop, kernel(f"for i in T.vectorized(64):\n    B[i] = A[{index}]"), None)
+    assert all(isinstance(i, Ramp) for i in _loaded(changed))
+    assert any(isinstance(n, Shuffle) for n in walk(changed.body))
+
+
+@pytest.mark.parametrize("index", ["i ^ 1", "i ^ 4"])
+def test_a_rest_is_permuted_only_where_all_its_lanes_are_there(check_pass, index):
+    text = kernel(f"for i in T.vectorized(6):\n    B[i] = A[{index}]")
+    changed = check_pass(VectorizeLoop, text, None)
+    assert any(isinstance(n, BufferLoad) and n.predicate is not None for n in walk(changed.body))
+
+
+def test_lanes_that_fall_together_are_gathered(check_pass):
+    for index in ("i & 2", "i | 1", "(i + 1) ^ 1"):
+        changed = check_pass(VectorizeLoop, kernel(f"for i in T.vectorized(48):\n    B[i] = A[{index}]"), None)
+        assert not any(isinstance(i, Ramp) for i in _loaded(changed)), index

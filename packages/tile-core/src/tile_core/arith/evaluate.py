@@ -20,7 +20,7 @@ from ..ir import (
     Unary,
     Var,
 )
-from ..ir.expr import fold_int
+from ..ir.fold import fold_int
 
 __all__ = ["Undefined", "evaluate"]
 

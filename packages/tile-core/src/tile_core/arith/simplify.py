@@ -28,7 +28,8 @@ from ..ir import (
     cast,
     substitute,
 )
-from ..ir.expr import fold_int, unary
+from ..ir.expr import unary
+from ..ir.fold import fold_int
 from .division import MayWrap
 from .facts import Facts
 from .interval import Interval, as_interval, wraps_silently

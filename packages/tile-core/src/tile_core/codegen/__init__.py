@@ -1,7 +1,7 @@
 """Printers: IR to source text."""
 
 from .c_like import CPrinter
-from .cpp_like import CppPrinter, element_count, formatted, is_one, is_zero
+from .cpp_like import CppPrinter, element_count, formatted
 from .host_c import HostCPrinter, abi_prelude, print_host
 from .host_call import HostCall
 from .host_python import HostPythonPrinter, print_host_python
@@ -23,8 +23,6 @@ __all__ = [
     "abi_prelude",
     "element_count",
     "formatted",
-    "is_one",
-    "is_zero",
     "postproc_key",
     "postprocess",
     "print_host",

@@ -28,11 +28,12 @@ from ..ir import (
     Let,
     StringImm,
     Unary,
+    is_zero,
 )
 from .c_like import CPrinter
 from .numbers import computed_wider, conversion, holds_nibbles, to_tf32, view_pointer
 
-__all__ = ["CppPrinter", "element_count", "formatted", "is_one", "is_zero"]
+__all__ = ["CppPrinter", "element_count", "formatted"]
 
 FLOAT32 = DType("float32")
 _FUNCTIONS = {
@@ -187,16 +188,6 @@ def element_count(buffer: Buffer) -> int:
     for extent in shape:
         count *= extent
     return count
-
-
-def is_zero(node: Expr) -> bool:
-    """Whether an expression is the constant 0."""
-    return isinstance(node, IntImm) and node.value == 0
-
-
-def is_one(node: Expr) -> bool:
-    """Whether an expression is the constant 1."""
-    return isinstance(node, IntImm) and node.value == 1
 
 
 def _power_of_two(node: Expr) -> int | None:

@@ -14,6 +14,7 @@ from ..casts import round_constant
 from ..dtypes import DType, as_dtype, promote
 from ..errors import CompileError, declare_codes
 from ..source import Span
+from .fold import fold_int, wrap
 from .node import Node, attr, binder, child, children, derived, node
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ __all__ = [
     "binary",
     "cast",
     "const",
+    "is_one",
+    "is_zero",
     "select",
     "unary",
 ]
@@ -445,7 +448,7 @@ def cast(value: Any, dtype: DType | str) -> Expr:
         if dtype.is_float:
             return FloatImm(float(value.value), dtype, span=value.span)
         if dtype.is_int:
-            return IntImm(_wrap(value.value, dtype), dtype, span=value.span)
+            return IntImm(wrap(value.value, dtype), dtype, span=value.span)
     if isinstance(value, FloatImm) and dtype.lanes == 1 and dtype.is_float:
         return FloatImm(round_constant(value.value, value.dtype), dtype, span=value.span)
     if dtype.lanes == 1 and value.dtype.lanes > 1:
@@ -502,11 +505,11 @@ def unary(op: str, a: Any, span: Span | None = None) -> Expr:
         a = _truth(a)
     if isinstance(a, IntImm):
         if op == "neg" and not a.dtype.is_bool:
-            return IntImm(_wrap(-a.value, a.dtype), a.dtype, span=span)
+            return IntImm(wrap(-a.value, a.dtype), a.dtype, span=span)
         if op == "not":
             return IntImm(int(not a.value), BOOL, span=span)
         if op == "bitnot":
-            return IntImm(_wrap(~a.value, a.dtype), a.dtype, span=span)
+            return IntImm(wrap(~a.value, a.dtype), a.dtype, span=span)
     if isinstance(a, FloatImm) and op == "neg":
         return FloatImm(-a.value, a.dtype, span=span)
     return Unary(op, a, span=span)
@@ -516,55 +519,6 @@ def select(condition: Any, true_value: Any, false_value: Any, *, lazy: bool = Fa
     """Select with its values brought to one type and a bool condition."""
     true_value, false_value = unify(true_value, false_value, span)
     return Select(_truth(as_expr(condition)), true_value, false_value, lazy, span=span)
-
-
-def fold_int(op: str, a: int, b: int, dtype: DType) -> int | None:
-    """The value of an integer operator on constants, wrapped to `dtype`, or None where it has none (division by
-    zero)."""
-    if op in ("floordiv", "floormod", "truncdiv", "truncmod", "div"):
-        if b == 0 or op == "div":
-            return None
-        if op == "floordiv":
-            return _wrap(a // b, dtype)
-        if op == "floormod":
-            return _wrap(a % b, dtype)
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return _wrap(quotient if op == "truncdiv" else a - quotient * b, dtype)
-    if op in ("shl", "shr") and not 0 <= b < dtype.bits:
-        return None
-    folded = _FOLD[op](a, b)
-    return int(folded) if BINARY_OPERATORS[op][1] or dtype.is_bool else _wrap(folded, dtype)
-
-
-_FOLD: dict[str, Any] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "min": min,
-    "max": max,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "and": lambda a, b: bool(a and b),
-    "or": lambda a, b: bool(a or b),
-    "bitand": lambda a, b: a & b,
-    "bitor": lambda a, b: a | b,
-    "bitxor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-}
-
-
-def _wrap(value: int, dtype: DType) -> int:
-    if dtype.is_bool:
-        return int(bool(value))
-    if dtype.min_value <= value <= dtype.max_value:
-        return value
-    value &= (1 << dtype.bits) - 1
-    return value - (1 << dtype.bits) if dtype.kind == "i" and value >> (dtype.bits - 1) else value
 
 
 def _literal(value: Any, like: DType, span: Span | None) -> Expr:
@@ -594,6 +548,16 @@ def _divide(a: Any, b: Any) -> Expr:
 def _logical_or_bitwise(logical: str, bitwise: str, a: Any, b: Any) -> Expr:
     a, b = unify(a, b)
     return binary(logical if a.dtype.is_bool else bitwise, a, b)
+
+
+def is_zero(node: Expr) -> bool:
+    """Whether an expression is the integer constant 0."""
+    return isinstance(node, IntImm) and node.value == 0
+
+
+def is_one(node: Expr) -> bool:
+    """Whether an expression is the integer constant 1."""
+    return isinstance(node, IntImm) and node.value == 1
 
 
 def sum_of(terms: Iterable[Expr], dtype: DType = INT32) -> Expr:

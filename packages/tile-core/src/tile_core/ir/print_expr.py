@@ -321,15 +321,11 @@ def size_var_text(var: Var) -> str:
     return f"T.size_var({dtype_text(var.dtype)})"
 
 
-def is_zero(node: Expr) -> bool:
-    return type(node) is IntImm and node.value == 0
-
-
 def _is_whole(region: BufferRegion) -> bool:
     if len(region.mins) != region.buffer.ndim:
         return False
     for low, extent, size in zip(region.mins, region.extents, region.buffer.shape):
-        if not is_zero(low) or low.dtype is not e.INT32:
+        if not e.is_zero(low) or low.dtype is not e.INT32:
             return False
         same = extent is size or (
             type(extent) is IntImm

@@ -22,7 +22,7 @@ from .buffer import Buffer, BufferRegion
 from .expr import Expr, IntImm, SizeVar, Var
 from .function import IRModule, PrimFunc
 from .node import Node
-from .print_expr import ExprPrinter, dtype_text, identifier, is_zero, size_var_text
+from .print_expr import ExprPrinter, dtype_text, identifier, size_var_text
 from .stmt import Stmt
 from .text import LOOP_NAMES, flatten, only, op_class, plain_call, quote
 from .visit import walk
@@ -196,7 +196,7 @@ class Printer(ExprPrinter):
     def _write_For(self, node: s.For) -> None:
         loops = _parallel_nest(node)
         words = [self.expr(loop.extent) for loop in loops]
-        if not (is_zero(node.min) and node.min.dtype is node.extent.dtype):
+        if not (e.is_zero(node.min) and node.min.dtype is node.extent.dtype):
             words.append(f"min={self.expr(node.min)}")
         if node.step is not None:
             words.append(f"step={self.expr(node.step)}")
@@ -332,7 +332,7 @@ class Printer(ExprPrinter):
 def _parallel_nest(node: s.For) -> list[s.For]:
     """The loops that ``for i, j in T.Parallel(n, m)`` covers: nested parallel ones whose extents are constants."""
     loops = [node]
-    if node.kind != "parallel" or node.step is not None or not is_zero(node.min) or node.var.dtype is not e.INT32:
+    if node.kind != "parallel" or node.step is not None or not e.is_zero(node.min) or node.var.dtype is not e.INT32:
         return loops
     while True:
         last = loops[-1]
@@ -342,7 +342,7 @@ def _parallel_nest(node: s.For) -> list[s.For]:
             or inner.kind != "parallel"
             or inner.annotations
             or inner.step is not None
-            or not is_zero(inner.min)
+            or not e.is_zero(inner.min)
             or not all(
                 type(loop.extent) is IntImm and loop.extent.dtype is e.INT32 and loop.min.dtype is e.INT32
                 for loop in (*loops, inner)

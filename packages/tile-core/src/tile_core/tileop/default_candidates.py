@@ -28,6 +28,7 @@ from ..ir import (
     binary,
     cast,
     const,
+    is_one,
     seq,
 )
 from .atomic import AtomicUpdate
@@ -333,17 +334,17 @@ def _count(region: BufferRegion) -> float:
 
 
 def _without_unit_extents(region: BufferRegion) -> tuple[Expr, ...]:
-    return tuple(e for e in region.tile_extents() if not _is_one(e))
+    return tuple(e for e in region.tile_extents() if not is_one(e))
 
 
 def _spread(region: BufferRegion, indices: Sequence[Expr]) -> tuple[Expr, ...]:
     """Tile indices of a region from the indices of its axes that are not 1."""
     given = iter(indices)
-    return tuple(const(0, INT32) if _is_one(e) else next(given) for e in region.tile_extents())
+    return tuple(const(0, INT32) if is_one(e) else next(given) for e in region.tile_extents())
 
 
 def _without_units(indices: Sequence[Expr], extents: Sequence[Expr]) -> list[Expr]:
-    return [i for i, e in zip(indices, extents) if not _is_one(e)]
+    return [i for i, e in zip(indices, extents) if not is_one(e)]
 
 
 def _matrix_index(region: BufferRegion, row: Expr, column: Expr) -> tuple[Expr, ...]:
@@ -357,7 +358,3 @@ def _serial(var: Var, extent: Expr | int, body: Stmt) -> For:
 
 def _sizes(extents: Sequence[Expr]) -> tuple[int, ...]:
     return tuple(e.value for e in extents)  # type: ignore[attr-defined]
-
-
-def _is_one(extent: Expr) -> bool:
-    return isinstance(extent, IntImm) and extent.value == 1

@@ -32,10 +32,10 @@ from ..ir import (
     binary,
     cast,
     const,
+    is_zero,
     unary,
 )
 from .base import Pass, PassContext, register_pass
-from .linear import is_zero
 from .options import declare_option
 from .scoped import ScopedRewriter
 

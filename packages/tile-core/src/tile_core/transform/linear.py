@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Binary, Cast, Expr, IntImm, Unary, Var, binary, cast, const, unary, walk
+from ..ir import Binary, Cast, Expr, IntImm, Unary, Var, binary, cast, const, is_zero, unary, walk
 
-__all__ = ["is_zero", "linear_in", "mentions", "mentioned_vars"]
+__all__ = ["linear_in", "mentions", "mentioned_vars"]
 
 
 def linear_in(expr: Expr, var: Var) -> tuple[Expr, Expr] | None:
@@ -46,11 +46,6 @@ def linear_in(expr: Expr, var: Var) -> tuple[Expr, Expr] | None:
             return a if a is None else (const(0, expr.dtype), expr)
         return cast(a[0], expr.dtype), cast(a[1], expr.dtype)
     return None if mentions(expr, var) else (const(0, expr.dtype) if expr.dtype.is_int else const(0, "int32"), expr)
-
-
-def is_zero(expr: Expr) -> bool:
-    """Whether an expression is the constant 0."""
-    return isinstance(expr, IntImm) and expr.value == 0
 
 
 def mentions(node: Any, var: Var) -> bool:

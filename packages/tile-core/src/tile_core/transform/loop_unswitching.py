@@ -27,12 +27,13 @@ from ..ir import (
     Stmt,
     Var,
     binary,
+    is_zero,
     substitute,
     walk,
 )
 from ..ir.structural import structural_equal
 from .base import Pass, PassContext, register_pass
-from .linear import is_zero, linear_in, mentioned_vars
+from .linear import linear_in, mentioned_vars
 from .options import declare_option
 from .scoped import conjuncts, is_index
 

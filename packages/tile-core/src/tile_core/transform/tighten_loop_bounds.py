@@ -26,12 +26,13 @@ from ..ir import (
     binary,
     cast,
     const,
+    is_zero,
     seq,
     walk,
 )
 from ..ir.structural import structural_equal
 from .base import Pass, PassContext, register_pass
-from .linear import is_zero, linear_in, mentioned_vars
+from .linear import linear_in, mentioned_vars
 from .loop_unswitching import bound_symbols
 from .scoped import conjuncts, is_index
 

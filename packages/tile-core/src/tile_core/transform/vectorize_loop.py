@@ -45,14 +45,15 @@ from ..ir import (
     cast,
     const,
     find_intrinsic,
+    is_zero,
     seq,
     unary,
     walk,
 )
 from ..ir.structural import structural_equal
 from .base import Pass, PassContext, register_pass
-from .linear import is_zero
 from .options import declare_option
+from .ramps import load_in_order, ramp_arithmetic, ramp_cast
 
 __all__ = ["VectorizeLoop", "widest_bits"]
 
@@ -364,8 +365,8 @@ class _Vectorize:
             return expr
         if a.dtype.lanes == b.dtype.lanes == 1:
             return Binary(expr.op, a, b, span=expr.span)
-        if expr.op in ("add", "sub", "mul") and a.dtype.is_int:
-            linear = _ramp_arithmetic(expr.op, a, b)
+        if a.dtype.is_int:
+            linear = ramp_arithmetic(expr.op, a, b, self.prover)
             if linear is not None:
                 return linear
         if expr.op in _DIVISIONS and a.dtype.is_int:
@@ -393,7 +394,7 @@ class _Vectorize:
                 # Under the tail alone at least one lane is on, so the one address is valid.
                 return expr if index is expr.indices[0] else BufferLoad(expr.buffer, (index,), span=expr.span)
             index = Broadcast(index, self.lanes)
-        return BufferLoad(expr.buffer, (index,), self.predicate(), span=expr.span)
+        return load_in_order(BufferLoad(expr.buffer, (index,), self.predicate(), span=expr.span))
 
     def convert(self, expr: Cast) -> Expr:
         value = self.value(expr.value)
@@ -402,9 +403,8 @@ class _Vectorize:
         if value.dtype.lanes == 1:
             return cast(value, expr.dtype)
         dtype = expr.dtype.scalar
-        if isinstance(value, Ramp) and dtype.is_int and dtype.bits >= value.dtype.bits:
-            return Ramp(cast(value.base, dtype), cast(value.stride, dtype), self.lanes)
-        return Cast(dtype.with_lanes(self.lanes), value, span=expr.span)
+        ramp = ramp_cast(value, dtype)
+        return ramp if ramp is not None else Cast(dtype.with_lanes(self.lanes), value, span=expr.span)
 
     def select(self, expr: Select) -> Expr:
         condition = self.value(expr.condition)
@@ -435,23 +435,6 @@ class _Vectorize:
         return Call(
             expr.op, tuple(arguments), expr.dtype.scalar.with_lanes(self.lanes), expr.annotations, span=expr.span
         )
-
-
-def _ramp_arithmetic(op: str, a: Expr, b: Expr) -> Expr | None:
-    """Ramp ± scalar, Ramp · scalar, Ramp ± Ramp as a Ramp."""
-    if isinstance(b, Ramp) and not isinstance(a, Ramp) and a.dtype.lanes == 1:
-        if op == "sub":
-            return Ramp(binary("sub", a, b.base), unary("neg", b.stride), b.lanes)
-        a, b = b, a
-    if not isinstance(a, Ramp):
-        return None
-    if b.dtype.lanes == 1:
-        if op == "mul":
-            return Ramp(binary("mul", a.base, b), binary("mul", a.stride, b), a.lanes)
-        return Ramp(binary(op, a.base, b), a.stride, a.lanes)
-    if isinstance(b, Ramp) and op != "mul":
-        return Ramp(binary(op, a.base, b.base), binary(op, a.stride, b.stride), a.lanes)
-    return None
 
 
 def widest_bits(body: Any) -> int:

@@ -24,6 +24,7 @@ from tile_core.ir import (
     Var,
     binary,
     const,
+    is_one,
     walk,
 )
 from tile_core.layout import Layout
@@ -36,7 +37,7 @@ from ..device.table import CP_ASYNC_BYTES, CP_ASYNC_QUEUE
 from ..target import architecture
 from ..transform.bind_threads import independent, thread_index
 from ..transform.thread_placement import nest_constraints
-from .nests import as_nest, is_one, outer_nests, spread
+from .nests import as_nest, outer_nests, spread
 
 __all__ = ["AsyncCopy", "ThreadCopy"]
 

@@ -21,6 +21,7 @@ from tile_core.ir import (
     binary,
     cast,
     const,
+    is_zero,
     seq,
 )
 from tile_core.layout import Fragment, Layout
@@ -132,7 +133,7 @@ class _Matrix:
             return f"the fragment {name} has several matrices"
         for axis, (unit, share) in enumerate(zip(self.units, self.shares)):
             low, taken = region.mins[axis - 2], region.tile_extents()[axis - 2]
-            if _is_zero(low) and isinstance(taken, IntImm) and taken.value == self.extent(axis):
+            if is_zero(low) and isinstance(taken, IntImm) and taken.value == self.extent(axis):
                 continue
             if share > 1:
                 return f"{share} warps share axis {axis} of the fragment {name}: a part of it would be some warps' only"
@@ -410,7 +411,3 @@ def _mod(value: Expr, count: int) -> Expr:
 
 def _div(value: Expr, count: int) -> Expr:
     return binary("floordiv", value, count)
-
-
-def _is_zero(expr: Any) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0

@@ -21,6 +21,7 @@ from tile_core.ir import (
     cast,
     const,
     full_region,
+    is_one,
     seq,
 )
 from tile_core.layout import Fragment
@@ -333,11 +334,6 @@ def as_nest(stmt: Stmt) -> Stmt:
     if isinstance(stmt, For) and stmt.kind == "parallel":
         return stmt
     return For(Var("once"), const(0, INT32), const(1, INT32), "parallel", stmt, span=stmt.span)
-
-
-def is_one(extent: Any) -> bool:
-    """Whether an extent is the constant 1."""
-    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def outer_nests(candidate: Candidate, op: Any, facts: Facts) -> list[For]:

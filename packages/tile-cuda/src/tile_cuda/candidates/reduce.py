@@ -18,13 +18,13 @@ from tile_core.ir import (
     Expr,
     For,
     If,
-    IntImm,
     Stmt,
     Var,
     as_expr,
     binary,
     cast,
     const,
+    is_zero,
     seq,
     substitute,
 )
@@ -58,7 +58,7 @@ class ShuffleReduce(Candidate):
             buffer = region.buffer
             if buffer.scope != "fragment" or buffer.data is not None:
                 return Declined(f"{buffer.name} is in {buffer.scope} memory, not in registers")
-            if region.static_extents() != buffer.static_shape() or any(not _is_zero(low) for low in region.mins):
+            if region.static_extents() != buffer.static_shape() or any(not is_zero(low) for low in region.mins):
                 return Declined(f"only a part of {buffer.name} takes part")
         if not facts.threads:
             return Declined("the number of threads is not known")
@@ -273,7 +273,3 @@ def _view(buffer: Buffer, fragment: Fragment) -> Buffer:
 
 def _loop(var: Var, count: int, body: Stmt) -> For:
     return For(var, const(0, INT32), const(count, INT32), "unroll", body, span=body.span)
-
-
-def _is_zero(expr: Any) -> bool:
-    return isinstance(expr, IntImm) and expr.value == 0

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tile_core.casts import constant_bits
-from tile_core.codegen import CppPrinter, element_count, formatted, is_one
+from tile_core.codegen import CppPrinter, element_count, formatted
 from tile_core.codegen.numbers import CPP_NUMBERS, holds_nibbles, nibble_pointer
 from tile_core.errors import CompileError, InternalError, declare_codes
 from tile_core.ir import (
@@ -37,6 +37,7 @@ from tile_core.ir import (
     Stmt,
     StringImm,
     find_intrinsic,
+    is_one,
     walk,
 )
 from tile_core.source import Span

@@ -30,12 +30,13 @@ from tile_core.ir import (
     Var,
     binary,
     const,
+    is_zero,
     seq,
     substitute,
     walk,
 )
 from tile_core.transform import Pass, PassContext, register_pass
-from tile_core.transform.linear import is_zero, linear_in
+from tile_core.transform.linear import linear_in
 from tile_core.transform.scoped import ScopedRewriter
 
 __all__ = ["ChooseVectors"]

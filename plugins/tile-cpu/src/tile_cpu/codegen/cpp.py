@@ -7,7 +7,7 @@ arena. Vectors print as
 
 from __future__ import annotations
 
-from tile_core.codegen import CppPrinter, element_count, formatted, is_one, is_zero
+from tile_core.codegen import CppPrinter, element_count, formatted
 from tile_core.codegen.numbers import CPP_NUMBERS, conversion, holds_nibbles, nibble_pointer, to_tf32
 from tile_core.errors import InternalError
 from tile_core.ir import (
@@ -34,6 +34,8 @@ from tile_core.ir import (
     Seq,
     Shuffle,
     StringImm,
+    is_one,
+    is_zero,
     walk,
 )
 
@@ -41,6 +43,7 @@ __all__ = ["CpuKernelPrinter", "needs_strands"]
 
 # Buffers up to this many bytes are plain arrays on the stack, which the compiler can keep in registers.
 _STACK_BYTES = 64
+_DIVISIONS = ("div", "floordiv", "floormod", "truncdiv", "truncmod")
 
 
 class CpuKernelPrinter(CppPrinter):
@@ -212,8 +215,11 @@ class CpuKernelPrinter(CppPrinter):
     def binary_call(self, node: Binary) -> str:
         if _one_divisor(node):
             assert isinstance(node.b, Broadcast)
-            # A scalar on the right lets the header multiply by its reciprocal and correct the remainder.
-            return f"({self.expr(node.a)} / {self.expr(node.b.value)})"
+            # A scalar on the right lets the header multiply by its reciprocal and correct the remainder, and see powers
+            # of two.
+            if node.op == "div":
+                return f"({self.expr(node.a)} / {self.expr(node.b.value)})"
+            return f"tile::{node.op}({self.expr(node.a)}, {self.expr(node.b.value)})"
         if node.op in ("truncdiv", "truncmod") and node.dtype.lanes == 1 and node.dtype.bits >= 32:
             return f"({self.expr(node.a)} {'/' if node.op == 'truncdiv' else '%'} {self.expr(node.b)})"
         return super().binary_call(node)
@@ -333,7 +339,7 @@ def _has_parts(node: Node) -> bool:
 
 def _one_divisor(node: Binary) -> bool:
     """Whether a vector is divided by one scalar."""
-    return node.op == "div" and isinstance(node.b, Broadcast) and node.b.value.dtype.lanes == 1
+    return node.op in _DIVISIONS and isinstance(node.b, Broadcast) and node.b.value.dtype.lanes == 1
 
 
 def _bytes(buffer: Buffer) -> int:

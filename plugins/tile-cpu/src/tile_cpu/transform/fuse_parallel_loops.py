@@ -34,13 +34,14 @@ from tile_core.ir import (
     Var,
     While,
     find_intrinsic,
+    is_zero,
     seq,
     structural_equal,
     substitute,
     walk,
 )
 from tile_core.transform import Pass, PassContext, register_pass
-from tile_core.transform.linear import is_zero, linear_in, mentioned_vars
+from tile_core.transform.linear import linear_in, mentioned_vars
 
 from .lower_parallel_loops import best_axis, perfect_nest, stays_scalar
 

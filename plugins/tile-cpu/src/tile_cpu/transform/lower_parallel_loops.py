@@ -25,10 +25,11 @@ from tile_core.ir import (
     Stmt,
     Var,
     While,
+    is_zero,
     walk,
 )
 from tile_core.transform import Pass, PassContext, register_pass
-from tile_core.transform.linear import is_zero, linear_in, mentions
+from tile_core.transform.linear import linear_in, mentions
 
 __all__ = ["LowerParallelLoops", "best_axis", "perfect_nest", "stays_scalar"]
 

@@ -31,12 +31,13 @@ from tile_core.ir import (
     binary,
     const,
     full_region,
+    is_zero,
     seq,
     walk,
 )
 from tile_core.tileop import Copy, Gemm
 from tile_core.transform import Pass, PassContext, register_pass
-from tile_core.transform.linear import is_zero, linear_in, mentions
+from tile_core.transform.linear import linear_in, mentions
 
 __all__ = ["WidenKSteps"]
 

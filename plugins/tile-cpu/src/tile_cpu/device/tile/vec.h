@@ -363,10 +363,20 @@ TILE_FN auto shuffle(V... parts) {
 }
 template <int... I, class T, int N>
 TILE_FN vec<T, int(sizeof...(I))> shuffle(vec<T, N> x) {
-  constexpr int from[] = {I...};
-  vec<T, int(sizeof...(I))> r;
-  for (int i = 0; i < int(sizeof...(I)); i++) r.v[i] = x.v[from[i]];
-  return r;
+  if constexpr (sizeof...(I) == N && N > 1) {
+    // The compilers recognise neither a permutation in a loop over lanes nor each other's name for one.
+#if defined(__clang__)
+    return vec<T, N>(typename vec<T, N>::raw(__builtin_shufflevector(x.v, x.v, I...)));
+#else
+    using index = typename int_of_size<int(sizeof(x.v[0]))>::type;
+    return vec<T, N>(typename vec<T, N>::raw(__builtin_shuffle(x.v, raw_t<index, N>{index(I)...})));
+#endif
+  } else {
+    constexpr int from[] = {I...};
+    vec<T, int(sizeof...(I))> r;
+    for (int i = 0; i < int(sizeof...(I)); i++) r.v[i] = x.v[from[i]];
+    return r;
+  }
 }
 
 // Same-size reinterpretation of lanes.
