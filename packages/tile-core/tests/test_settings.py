@@ -126,6 +126,21 @@ def test_platform_default_of_the_cache_folder(monkeypatch):
     assert settings.cache_dir == Path("/xdg/tile")
 
 
+def test_a_user_without_a_home_gets_a_folder_of_their_own(monkeypatch, tmp_path):
+    def homeless(path):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("os.getuid", lambda: 54321, raising=False)
+    for name in ("TILE_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert settings.cache_dir == tmp_path / "tile-54321"
+    monkeypatch.setenv("TILE_CACHE_DIR", "~/kernels")
+    with pytest.raises(SettingError, match="TILE_CACHE_DIR"):
+        _ = settings.cache_dir
+
+
 def test_an_attribute_is_its_variable_in_small_letters():
     for setting in Settings.all():
         assert setting.name == f"TILE_{setting.attribute.upper()}"

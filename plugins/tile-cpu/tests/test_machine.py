@@ -5,10 +5,12 @@ import torch
 
 import tile_core as tile
 import tile_core.language as T
+from tile_core.errors import SettingError
 from tile_core.settings import settings
 from tile_core.target import Target
 from tile_cpu import machine, target
 from tile_cpu.machine import runnable
+from tile_cpu.toolchain import compiler
 
 
 @T.prim_func
@@ -75,3 +77,11 @@ def test_compiling_for_another_processor_works_and_calling_is_a_typed_error(monk
     assert caught.value.code == "E-TARGET-MACHINE"
     assert caught.value.summary.startswith("plus cannot run on this machine: this machine's processor lacks avx, avx2")
     assert caught.value.help.startswith("compile for cpu, which is this machine")
+
+
+def test_a_wrong_number_of_threads_is_said_when_a_kernel_is_loaded(monkeypatch):
+    monkeypatch.setenv("TILE_NUM_THREADS", "many")
+    with pytest.raises(SettingError, match="TILE_NUM_THREADS"):
+        compiler.TOOLCHAIN.runnable(resolved())
+    monkeypatch.setenv("TILE_NUM_THREADS", "2")
+    assert compiler.TOOLCHAIN.runnable(resolved())

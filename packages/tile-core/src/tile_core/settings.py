@@ -156,7 +156,10 @@ def _share(text: str) -> float:
 
 
 def _path(text: str) -> Path:
-    return Path(text).expanduser().absolute()
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:  # a user without a home
+        raise ValueError(f"{text!r} begins with a home that nobody knows") from None
 
 
 def _optional_path(text: str) -> Path | None:
@@ -193,7 +196,13 @@ def _choices(text: str) -> dict[str, str]:
 
 
 def _default_cache_dir() -> Path:
-    home = Path("~").expanduser()
+    try:
+        home = Path("~").expanduser()
+    except RuntimeError:
+        import tempfile  # rarely needed, and slow to import
+
+        # A user that the system does not know, as in a container. What lies there is loaded only if it is this user's.
+        return Path(tempfile.gettempdir()) / f"tile-{os.getuid()}"
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "tile"
     if sys.platform == "win32":

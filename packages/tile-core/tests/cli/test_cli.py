@@ -340,7 +340,7 @@ def test_info_says_what_is_missing_what_it_costs_and_how_to_get_it(capsys, monke
     assert missing["tile-runtime"][0].startswith("no jit, no compile") and missing["tile-runtime"][1] == (
         "pip install tile-runtime"
     )
-    assert missing["a device for far"][0] == "kernels for far are compiled, but not run here (no toy found)"
+    assert missing["a device for far"][0] == "kernels for far are lowered and shown only (no toy found)"
     assert missing["sad of toy-tile"][0].startswith("backend sad is broken: importing it raised ImportError")
     assert all(costs and get for costs, get in missing.values())
 

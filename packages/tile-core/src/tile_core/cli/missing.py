@@ -24,6 +24,7 @@ _MODULES = {
     "tile_emulator": ("tile-emulator", "no `tile check`, no execution backend emulate", ""),
     "torch": ("torch", "kernels cannot be called with tensors, timed or tuned", "pip install torch"),
     "tvm_ffi": ("apache-tvm-ffi", "compiled kernels cannot be loaded", "pip install apache-tvm-ffi"),
+    "fsspec": ("fsspec", "no remote cache (TILE_CACHE_REMOTE)", "pip install 'tile-runtime[remote-cache]'"),
     "distributed": ("dask distributed", "no tuning over machines with a dask cluster", "pip install distributed"),
 }
 
@@ -56,7 +57,8 @@ def _devices_and_compilers() -> list[dict[str, str]]:
         outcome = registry.current().detect(backend)
         kinds = ", ".join(backend.kinds)
         if isinstance(outcome, Reason):
-            costs = f"kernels for {kinds} are compiled, but not run here ({outcome.text})"
+            done = "compiled, but not run here" if backend.toolchain is not None else "lowered and shown only"
+            costs = f"kernels for {kinds} are {done} ({outcome.text})"
             rows.append(_row(f"a device for {kinds}", costs, outcome.help or "run on a machine that has one"))
         if backend.toolchain is None:
             continue

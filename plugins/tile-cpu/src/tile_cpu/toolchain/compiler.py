@@ -87,7 +87,12 @@ class CompilerToolchain:
         return " ".join([_version(command), *self.flags(target, command)])
 
     def runnable(self, target: Target) -> Ok | Reason:
-        """Whether this machine's processor executes code for the target."""
+        """Whether this machine's processor executes code for the target.
+
+        Raises:
+            SettingError: TILE_NUM_THREADS is no number; kernels read it by themselves and could not say so.
+        """
+        _ = settings.num_threads
         return runnable(target)
 
     def flags(self, target: Target, command: tuple[str, ...]) -> list[str]:
