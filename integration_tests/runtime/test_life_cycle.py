@@ -220,3 +220,19 @@ def test_an_enabled_cache_wins_over_the_environment(monkeypatch, held):
         assert not tile.is_cache_enabled()
     with pytest.raises(AttributeError, match="did you mean 'disable_cache'"):
         settings.hold(disable_cach=True)
+
+
+def test_a_kernel_launched_from_python_shows_the_host_function_that_runs():
+    @T.prim_func
+    def plain(A: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(32):
+                A[i] = 1.0
+
+    kernel = tile.compile(plain, target="cuda -arch=sm_80", execution_backend="nvrtc")
+    assert kernel.get_host_source().startswith("def entry(call, args):")
+    with pytest.raises(tile.OptionError, match="there is no library") as caught:
+        kernel.export_library("libplain.so")
+    assert caught.value.help == "compile it with execution_backend='tvm_ffi'"
+    compiled = tile.compile(plain, target="cuda -arch=sm_80", execution_backend="tvm_ffi")
+    assert "__tvm_ffi_plain" in compiled.get_host_source()

@@ -185,7 +185,7 @@ def jit(
         target: ``"auto"``, ``"cpu"``, ``"cuda -arch=sm_90a"``, …; ``TILE_DEFAULT_TARGET`` if not given.
         target_host: the machine that calls, if it is to be said: ``"c"`` or ``"cpu"``, with ``-mtriple=`` of this one.
         execution_backend: how kernels are called, by name; ``TILE_EXECUTION_BACKEND`` if not given.
-        pass_configs: pass options by key; docs/options.md lists them.
+        pass_configs: pass options by key; docs/reference/options.md lists them.
         compile_flags: added to the toolchain's command.
         verbose: say what is compiled and what the cache did.
         debug_root_path: a folder to write the generated sources to.

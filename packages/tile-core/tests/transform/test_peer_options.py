@@ -53,4 +53,4 @@ def test_an_unknown_key_names_its_neighbours():
     first, second, last = str(caught.value).splitlines()
     assert first == "error[E-OPTION-UNKNOWN]: unknown pass option 'tl.disable_wgmm'"
     assert second.startswith("   nearest known: tl.disable_wgmma")
-    assert last == "  help: remove it or correct its name; docs/options.md lists all"
+    assert last == "  help: remove it or correct its name; docs/reference/options.md lists all"

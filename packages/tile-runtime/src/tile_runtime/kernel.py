@@ -221,7 +221,8 @@ class Kernel:
         """
         name = next((name for name in self.artifact.binaries if name.endswith(".so")), None)
         if name is None:
-            raise self._lacks("library", "binaries", self.artifact.binaries)
+            help = "compile it with execution_backend='tvm_ffi'" if self.execution_backend != "tvm_ffi" else None
+            raise self._lacks("library", "binaries", self.artifact.binaries, help)
         text = header(self.artifact, self.signature)
         library = write_file(path, self._binary(name))
         write_file(library.with_name(f"{library.stem.removeprefix('lib')}.h"), text.encode())
@@ -295,7 +296,9 @@ class Kernel:
         return Profiler(self, self.signature, tensor_supply_type or TensorSupplyType.Auto, device)
 
     def _source(self, kind: str) -> str:
-        text = self.artifact.source(kind)
+        # an execution backend that runs another host function than the compiled one shows that
+        own = getattr(self.entry, "host_source", None) if kind == "host" else None
+        text = own or self.artifact.source(kind)
         if text is None:
             raise self._lacks(f"{kind} source", "sources", self.artifact.sources)
         return text
@@ -304,11 +307,12 @@ class Kernel:
         content: Any = self.artifact.binaries[name]
         return content if isinstance(content, bytes) else Path(content).read_bytes()
 
-    def _lacks(self, what: str, kind: str, present: Mapping[str, Any]) -> OptionError:
+    def _lacks(self, what: str, kind: str, present: Mapping[str, Any], help: str | None = None) -> OptionError:
         return OptionError(
             "E-KERNEL-SOURCE",
             f"{self.name}: there is no {what} for {self.target}",
             facts=(f"{kind}: {', '.join(present) or 'none'}",),
+            help=help,
         )
 
     def _toolchain(self, method: str, what: str) -> Callable[[Artifact], Any]:

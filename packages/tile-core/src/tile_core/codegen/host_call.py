@@ -39,6 +39,7 @@ class HostCall:
     def __init__(self, function: PrimFunc, text: str, launch: Launch, device: str = "cpu") -> None:
         self.signature = Signature(function)
         self.launch, self.device = launch, device
+        self.host_source = text
         scope: dict[str, Any] = {}
         exec(compile(text, f"<host of {function.name}>", "exec"), scope)
         self._entry = scope["entry"]

@@ -78,7 +78,7 @@ class Options:
                     facts=[f"nearest known: {', '.join(near)}"]
                     if near
                     else [f"known options: {', '.join(sorted(_declared))}"],
-                    help="remove it or correct its name; docs/options.md lists all",
+                    help="remove it or correct its name; docs/reference/options.md lists all",
                 )
             types = option.accepts if isinstance(option.accepts, tuple) else (option.accepts,)
             if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
