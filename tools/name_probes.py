@@ -341,6 +341,20 @@ T.gemm(a, a, c, transpose_B=True, policy=T.GemmWarpPolicy.Square)
 T.copy(c, N)
 """,
     ),
+    "gemm_sp": Probe(
+        """
+a = T.alloc_shared((32, 16), "float16")
+e = T.alloc_shared((32, 2), "int16")
+b = T.alloc_shared((32, 32), "float16")
+c = T.alloc_fragment((32, 32), "float32")
+T.copy(H[0:32, 0:16], a)
+T.fill(e, 0x4E9C)
+T.copy(H, b)
+T.clear(c)
+T.gemm_sp(a, e, b, c)
+T.copy(c, N)
+"""
+    ),
     **_each(
         "reduce_sum reduce_max reduce_min reduce_absmax reduce_abssum",
         _REDUCE.replace("TYPE", "float32").replace("OUT", "B"),

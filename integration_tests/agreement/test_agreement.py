@@ -13,10 +13,11 @@ import torch
 
 from integration_tests.agreement.elements import OPERATIONS, cast_kernel, element_kernel, operands
 from integration_tests.agreement.harness import FLOATS, INTEGERS, NUMBERS, agree, as_tensor
-from integration_tests.agreement.tiles import copy_kernel, fill_kernel, gemm_kernel, reduce_kernel
+from integration_tests.agreement.tiles import copy_kernel, fill_kernel, gemm_kernel, reduce_kernel, sparse_gemm_kernel
 from tile_core.dtypes import DType
 from tile_core.testing.compare import to_numpy
 from tile_core.testing.supply import random_array
+from tile_runtime.sparse import compress, randn_semi_sparse
 
 CASES = 2000
 EXTENTS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 64)
@@ -208,6 +209,46 @@ def _product(a, b, c, transposed, clear):
     if not clear:
         result = result + as_tensor(c).double()
     return to_numpy(result.to(as_tensor(c).dtype))
+
+
+SPARSE_DTYPES = tuple(
+    itertools.product(
+        (
+            ("float16", "float32"),
+            ("float32", "float32"),
+            ("int8", "int32"),
+            ("bfloat16", "float32"),
+            ("uint8", "int32"),
+        ),
+        ("int16", "uint8", "int32", "uint16", "int8", "uint32"),
+    )
+)
+
+
+def test_products_of_a_sparse_a(share):
+    count, cases, pick, rng = plan(40, share, 7)
+    torch.manual_seed(7)
+    for i in range(count):
+        (dtype, c_type), places = SPARSE_DTYPES[7 * i % len(SPARSE_DTYPES)]
+        covered = DType(places).bits // (2 if dtype == "float32" else 1)
+        m, n, k = pick.choice(EXTENTS), pick.choice(EXTENTS), covered * pick.choice((1, 2, 3))
+        turned = {f"transpose_{name}": pick.random() < 0.5 for name in "AEB"}
+        clear = pick.random() < 0.4
+        whole = randn_semi_sparse(cases * m, k, getattr(torch, dtype), "cpu").reshape(cases, m, k)
+        kept, e = compress(whole, getattr(torch, places))
+        b, c = random_array((cases, k, n), dtype, rng), random_array((cases, m, n), c_type, rng)
+        expected = _product(to_numpy(whole), b, c, (False, False), clear)
+        given = [to_numpy(kept), e.numpy(), b]
+        given = [np.ascontiguousarray(x.swapaxes(1, 2)) if t else x for x, t in zip(given, turned.values())]
+        agree(
+            sparse_gemm_kernel(cases, [x.shape[1:] for x in (*given, c)], turned, clear, (dtype, places, c_type)),
+            [*given, c],
+            {3: expected},
+            reduction=k,
+            scale=4.0,
+            label=f"gemm_sp {dtype} by {places} → {c_type} {m}×{n}×{k} {turned}",
+        )
+    print(f"gemm_sp: {count * cases} cases")
 
 
 @pytest.mark.parametrize("dtype", (*FLOATS, *INTEGERS))

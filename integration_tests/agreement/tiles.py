@@ -6,7 +6,7 @@ from typing import Any
 
 import tile_core.language as T
 
-__all__ = ["copy_kernel", "fill_kernel", "gemm_kernel", "reduce_kernel"]
+__all__ = ["copy_kernel", "fill_kernel", "gemm_kernel", "reduce_kernel", "sparse_gemm_kernel"]
 
 
 def copy_kernel(cases: int, height: int, width: int, rows: int, columns: int, source: str, target: str) -> Any:
@@ -88,6 +88,34 @@ def gemm_kernel(cases: int, m: int, n: int, k: int, transposed: tuple[bool, bool
             T.copy(B[b, :, :], B_shared)
             T.copy(C[b, :, :], acc)
             T.gemm(A_shared, B_shared, acc, transpose_A=transposed[0], transpose_B=transposed[1], clear_accum=clear)
+            T.copy(acc, C[b, :, :])
+
+    return products
+
+
+def sparse_gemm_kernel(
+    cases: int, shapes: tuple[tuple[int, int], ...], flags: dict[str, bool], clear: bool, dtypes: Any
+) -> Any:
+    """C[b] (+)= op(A[b]) · op(B[b]), of a sparse A; `shapes` and `dtypes` are those of A, E, B and C as they lie."""
+    (a_shape, e_shape, b_shape, c_shape), (dtype, places, c_type) = shapes, dtypes
+
+    @T.prim_func
+    def products(
+        A: T.Tensor((cases, *a_shape), dtype),
+        E: T.Tensor((cases, *e_shape), places),
+        B: T.Tensor((cases, *b_shape), dtype),
+        C: T.Tensor((cases, *c_shape), c_type),
+    ):
+        with T.Kernel(cases, threads=64) as b:
+            A_shared = T.alloc_shared(a_shape, dtype)
+            E_shared = T.alloc_shared(e_shape, places)
+            B_shared = T.alloc_shared(b_shape, dtype)
+            acc = T.alloc_fragment(c_shape, c_type)
+            T.copy(A[b, :, :], A_shared)
+            T.copy(E[b, :, :], E_shared)
+            T.copy(B[b, :, :], B_shared)
+            T.copy(C[b, :, :], acc)
+            T.gemm_sp(A_shared, E_shared, B_shared, acc, clear_accum=clear, **flags)
             T.copy(acc, C[b, :, :])
 
     return products

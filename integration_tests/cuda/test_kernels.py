@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tile_core as tile
-from integration_tests.cuda import attentions, gemms, moves, rows
+from integration_tests.cuda import attentions, gemms, moves, rows, sparse_gemms
 from integration_tests.cuda.case import Case
 from tile_core.settings import settings
 from tile_core.testing.compare import assert_close
@@ -18,7 +18,13 @@ from tile_cuda.toolchain.nvrtc import compile_device
 from tile_emulator import emulation
 
 SCHEDULES = [("in_order", 0), ("latest", 0), ("random", 1), ("random", 2)]
-KERNELS: dict[str, Case] = {**gemms.KERNELS, **attentions.KERNELS, **rows.KERNELS, **moves.KERNELS}
+KERNELS: dict[str, Case] = {
+    **gemms.KERNELS,
+    **sparse_gemms.KERNELS,
+    **attentions.KERNELS,
+    **rows.KERNELS,
+    **moves.KERNELS,
+}
 
 
 def target(case: Case) -> str:
@@ -70,6 +76,14 @@ def test_machine_code(name: str) -> None:
         # No matrix instruction keeps the bits of fp32.
         assert ("tile::mma" in source) == (name != "gemm_fp32")
     assert compile_device(source, case.arch).cubin[:4] == b"\x7fELF"
+
+
+@pytest.mark.layer("nvrtc")
+@pytest.mark.parametrize("name", ["gemm_sparse_fp16", "gemm_sparse_int8", "gemm_sparse_tf32", "gemm_sparse_fp8"])
+def test_sparse_machine_code_for_a_later_architecture(name: str) -> None:
+    source = tile.lower(KERNELS[name].make(), target="cuda -arch=sm_90a").sources["kernel.cu"]
+    assert "tile::mma_sp" in source
+    assert compile_device(source, "sm_90a").cubin[:4] == b"\x7fELF"
 
 
 def test_the_matrix_is_wide_enough() -> None:

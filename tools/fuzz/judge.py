@@ -13,10 +13,11 @@ import torch
 
 import tile_core as tile
 import tile_core.language as T
+from tile_core.arith.evaluate import evaluate
 from tile_core.errors import InternalError, TileError
 from tile_core.interpreter import interpret
 from tile_core.interpreter.faults import ExecutionFault
-from tile_core.ir import Buffer, IntImm
+from tile_core.ir import Buffer, Var, walk
 from tile_core.testing.compare import to_numpy
 
 from .kernels import Program
@@ -154,8 +155,12 @@ def _difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     return f"{(~same).sum()} of {same.size} differ, first at {where}: {ours[where]}, interpreted {theirs[where]}"
 
 
+def _extent(extent: Any, sizes: dict[str, int]) -> int:
+    return int(evaluate(extent, {v: sizes[v.name] for v in walk(extent) if isinstance(v, Var)}))
+
+
 def _argument(param: Buffer, program: Program, random: np.random.Generator) -> np.ndarray:
-    shape = tuple(e.value if isinstance(e, IntImm) else program.sizes[e.name] for e in param.shape)
+    shape = tuple(_extent(e, program.sizes) for e in param.shape)
     name = param.dtype.name
     if name == "bfloat16" or name.startswith("float8"):
         import ml_dtypes

@@ -49,7 +49,8 @@ def test_kernels_vary():
     for part in (
         "T.Pipelined",
         "while ",
-        "T.gemm",
+        "T.gemm(",
+        "T.gemm_sp(",
         "T.cumsum",
         "reduce_absmax",
         "T.dynamic",

@@ -62,6 +62,32 @@ def test_a_transposed_operand_is_stored_transposed(lowered):
     assert "cpu.copy_transposed" in calls
 
 
+SPARSE = """
+        @T.prim_func
+        def main(A: T.Buffer((40, 32), T.{dtype}), E: T.Buffer((40, 4), T.uint16), B: T.Buffer((64, 33), T.{dtype}),
+                 C: T.Buffer((40, 33), T.float32)):
+            with T.Kernel(2, 2) as (bx, by):
+                a = T.alloc_buffer((32, 32), T.{dtype}, scope="shared")
+                e = T.alloc_buffer((32, 4), T.uint16, scope="shared")
+                b = T.alloc_buffer((64, 32), T.{dtype}, scope="shared")
+                c = T.alloc_buffer((32, 32), T.float32, scope="fragment")
+                T.copy(A[by * 32:by * 32 + 32, 0:32], a)
+                T.copy(E[by * 32:by * 32 + 32, 0:4], e)
+                T.copy(B[0:64, bx * 32:bx * 32 + 32], b)
+                for i, j in T.Parallel(32, 4):
+                    e[i, j] = T.uint16(0x4E9C)
+                T.gemm_sp(a, e, b, c, clear_accum=True)
+                T.copy(c, C[by * 32:by * 32 + 32, bx * 32:bx * 32 + 32])
+"""
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("float16", "expanding_micro_kernel"), ("float8_e4m3fn", "loops")])
+def test_a_sparse_operand_is_expanded_where_the_micro_kernel_takes_its_type(lowered, dtype, name):
+    result = lowered(SPARSE.format(dtype=dtype))
+    assert ("gemm_sp", name) in result.taken
+    result.check({})
+
+
 def test_rows_that_would_alias_are_padded(lowered):
     text = gemm().replace("(32, 16), T.float32, scope", "(32, 1024), T.float32, scope")
     text = text.replace("(16, 32), T.float32, scope", "(1024, 32), T.float32, scope").replace("16", "1024")

@@ -4,6 +4,7 @@ import textwrap
 
 import pytest
 
+from tile_core.errors import CompileError
 from tile_core.ir import For, IntImm, KernelLaunch, walk
 
 
@@ -32,6 +33,11 @@ v = T.alloc_var("float32")
             'T.gemm(a, b, c, policy="FullCol")',
         ),
         ("T.gemm(a[0:64, 0:16], b[0:16, :], c)", "T.gemm(a[0:64, 0:16], b[0:16, 0:64], c)"),
+        ("T.gemm_sp(a[:, 0:16], t[:, 0:1], b, c)", "T.gemm_sp(a[0:64, 0:16], t[0:64, 0:1], b, c)"),
+        (
+            "T.gemm_sp(a, t[:, 0:2], a, c[:, 0:32], False, False, False, 'FullRow', True, wg_wait=-1)",
+            'T.gemm_sp(a, t[0:64, 0:2], a, c[0:64, 0:32], policy="FullRow", clear_accum=True)',
+        ),
         ("T.fill(c, 1)", "T.fill(c, value=1.0)"),
         ("T.fill(c[0:8, :], v)", "T.fill(c[0:8, 0:64], value=v[0])"),
         ("T.fill(c, c[0, 0] + 1.0)", "value: T.float32 = c[0, 0] + 1.0\nT.fill(c, value=value)"),
@@ -81,6 +87,12 @@ v = T.alloc_var("float32")
 def test_a_statement(body, statement, printed):
     text = body(TILES + statement)
     assert text.split("\n", 7)[-1] == printed
+
+
+def test_unfinished_products_are_counted_in_numbers(body):
+    call = "T.gemm_sp(a[:, 0:16], t[:, 0:1], b, c, wg_wait=None)"
+    with pytest.raises(CompileError, match=r"\[E-OPERAND-OPTION\]: T.gemm_sp: wg_wait must be a number, got None"):
+        body(TILES + call)
 
 
 @pytest.mark.parametrize(

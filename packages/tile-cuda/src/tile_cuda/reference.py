@@ -63,16 +63,37 @@ def _mma(machine: Any, call: Call) -> None:
     given = dict(call.annotations)
     m, n, k = given["shape"]
     pointers = [a for a in call.args if isinstance(a, AccessPtr)]
-    c_pointer, a_pointer, b_pointer = pointers
+    c_pointer, a_pointer, b_pointer, *places = pointers
     c_type = DType(given["c"])
     wide = numpy_type(c_type if c_type.is_int or c_type.bits == 64 else DType("float32"))
-    a_maps, b_maps, c_maps = _maps(m, k, max(1, 32 // DType(given["a"]).bits))
-    a = _matrix(machine, a_pointer, (m, k), a_maps, given["a"], wide)
+    packed = max(1, 32 // DType(given["a"]).bits)
+    _, b_maps, c_maps = _maps(m, k, packed)
+    held = k // 2 if places else k
+    a = _matrix(machine, a_pointer, (m, held), _maps(m, held, packed)[0], given["a"], wide)
+    if places:
+        words = machine.load(places[0].buffer, _along(machine, places[0], 1), True, None, places[0].span)
+        a = _expanded(a, _by_warp(machine, words)[..., 0].astype(np.int64), k)
     b = _matrix(machine, b_pointer, (n, k), b_maps, given["b"], wide)
     c = _matrix(machine, c_pointer, (m, n), c_maps, given["c"], wide)
     total = c + np.matmul(a, np.swapaxes(b, -1, -2))
     result = total[..., c_maps[0], c_maps[1]]
     _store_registers(machine, c_pointer, convert(result, DType(wide.name), c_pointer.buffer.dtype), call)
+
+
+def _expanded(kept: Any, words: Any, k: int) -> Any:
+    """A of mma.sp from what is kept of it, (…, 16, k / 2), and the lanes' metadata for selector 0, (…, 32)."""
+    group = 2 if k == 16 else 4
+    row, chunk = np.arange(16)[:, None], np.arange(k // group)
+    if k == 64:
+        lane, bit = row % 8 * 4 + chunk // 8 * 2 + row // 8, chunk % 8 * 4
+    else:
+        lane, bit = row % 8 * 4 + chunk // 4, row // 8 * 16 + chunk % 4 * 4
+    places = words[..., lane] >> bit & 15
+    whole = np.zeros((*kept.shape[:-1], k // group, group), kept.dtype)
+    turns = (places >> 1 & 1,) if group == 2 else (places & 3, places >> 2)
+    for turn, place in enumerate(turns):
+        np.put_along_axis(whole, place[..., None], kept[..., turn :: len(turns), None], axis=-1)
+    return whole.reshape(*kept.shape[:-1], k)
 
 
 def _maps(m: int, k: int, packed: int) -> tuple[Any, Any, Any]:
@@ -147,5 +168,6 @@ for _name in ("sync_threads", "sync_warp", "bar_sync", "bar_arrive", "cp_async_c
 register_effect("cuda.cp_async", _cp_async)
 register_effect("cuda.ldmatrix", _ldmatrix)
 register_effect("cuda.mma", _mma)
+register_effect("cuda.mma_sp", _mma)
 for _name in ("shfl", "shfl_up", "shfl_down", "shfl_xor"):
     register_effect(f"cuda.{_name}", _shuffle(_name))

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tile_cuda.testing.matrix import MATRIX_KERNELS, matrix_arguments, matrix_expected, matrix_name, matrix_source
+from tile_cuda.testing.matrix import (
+    MATRIX_KERNELS,
+    SPARSE_KERNELS,
+    matrix_arguments,
+    matrix_expected,
+    matrix_name,
+    matrix_source,
+    sparse_arguments,
+    sparse_source,
+)
 
 pytestmark = pytest.mark.layer("emulation")
 
@@ -21,6 +30,26 @@ def test_a_matrix_instruction_multiplies_as_numpy_does(variant, unit):
     expected, limit = matrix_expected(variant, [a, b, c])
     unit.run(name, {"A": a, "B": b, "C": c})
     np.testing.assert_allclose(c.astype(np.float64), expected, rtol=limit, atol=limit)
+
+
+@pytest.fixture(scope="module")
+def sparse_unit(emulated):
+    return emulated(sparse_source(), [f"k_{matrix_name(*variant[:4], sparse=True)}" for variant in SPARSE_KERNELS])
+
+
+@pytest.mark.parametrize("variant", SPARSE_KERNELS, ids=lambda v: matrix_name(*v[:4], sparse=True))
+def test_a_sparse_matrix_instruction_takes_places_from_the_lanes_of_the_isa(variant, sparse_unit):
+    name, (kept, b, c, words), whole = sparse_arguments(variant)
+    expected, limit = matrix_expected(variant, [whole, b, c])
+    sparse_unit.run(name, {"A": kept, "B": b, "C": c, "E": words})
+    np.testing.assert_allclose(c.astype(np.float64), expected, rtol=limit, atol=limit)
+
+
+def test_places_that_the_isa_leaves_undefined_show(sparse_unit):
+    for places, defined in ((0x4E9C4E9C, True), (0x4E9C4E90, False), (0x1E9C4E9C, False)):
+        name, (kept, b, c, words), _ = sparse_arguments(SPARSE_KERNELS[0])
+        sparse_unit.run(name, {"A": kept, "B": b, "C": c, "E": np.full_like(words, places)})
+        assert np.isfinite(c).all() == defined
 
 
 LDMATRIX = """#include "tile_cuda.h"

@@ -65,6 +65,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 PREFIXES: dict[str, tuple[str, tuple[str, ...]]] = {
     "fence_": ("{name}();", ()),
+    "mma_sp_": ("{name}((C*)p, (const A*)p, (const B*)p, (const uint32_t*)p);", ("float",)),
     "mma_": ("{name}((C*)p, (const A*)p, (const B*)p);", ("float",)),
     "shfl": ("p[0] = {name}(v, 1); p[1] = {name}(v, 1, 8, 0xffu);", SCALARS),
     "warp_": ("p[0] = {name}(v); p[1] = {name}(v, 8);", SCALARS),
@@ -152,13 +153,12 @@ def test_asynchronous_copies_say_how_their_end_is_known():
 
 
 def test_matrix_instructions_say_what_they_read_and_write():
-    effects = find_intrinsic("cuda.mma").effects
-    assert [(e.argument, e.kind) for e in effects if isinstance(e, OperandEffect)] == [
-        (0, "accumulate"),
-        (1, "read"),
-        (2, "read"),
-    ]
-    assert Collective("warp") in effects and Collective("warp") in find_intrinsic("cuda.ldmatrix").effects
+    for name, read in (("mma", (1, 2)), ("mma_sp", (1, 2, 3))):
+        effects = find_intrinsic(f"cuda.{name}").effects
+        operands = [(e.argument, e.kind) for e in effects if isinstance(e, OperandEffect)]
+        assert operands == [(0, "accumulate"), *((argument, "read") for argument in read)]
+        assert Collective("warp") in effects
+    assert Collective("warp") in find_intrinsic("cuda.ldmatrix").effects
 
 
 def test_every_row_but_pure_ones_declares_effects_or_is_a_fence():

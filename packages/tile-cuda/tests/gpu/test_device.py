@@ -15,7 +15,15 @@ from tile_cuda.driver import DriverModule
 from tile_cuda.target import ARCHITECTURES, resolve_target
 from tile_cuda.testing import add_one, gemm
 from tile_cuda.testing.expressions import FLOATS, INTEGERS, tables
-from tile_cuda.testing.matrix import MATRIX_KERNELS, matrix_arguments, matrix_expected, matrix_source
+from tile_cuda.testing.matrix import (
+    MATRIX_KERNELS,
+    SPARSE_KERNELS,
+    matrix_arguments,
+    matrix_expected,
+    matrix_source,
+    sparse_arguments,
+    sparse_source,
+)
 from tile_cuda.toolchain import TOOLCHAIN, compile_device
 from tile_runtime.backends.tvm_ffi import build
 
@@ -77,6 +85,22 @@ def test_matrix_instructions_agree_with_numpy(variant, matrices, arch):
     name, arrays = matrix_arguments(variant)
     expected, limit = matrix_expected(variant, arrays)
     matrices.run(name, arrays, threads=32)
+    np.testing.assert_allclose(arrays[2].astype(np.float64), expected, rtol=limit, atol=limit)
+
+
+@pytest.fixture(scope="module")
+def sparse_matrices(arch):
+    number = ARCHITECTURES[arch].number
+    return OnDevice(sparse_source([v for v in SPARSE_KERNELS if v[4] <= number]), arch)
+
+
+@pytest.mark.parametrize("variant", SPARSE_KERNELS, ids=lambda v: f"{v[0]} {v[1]} {v[2]} {v[3]}")
+def test_sparse_matrix_instructions_agree_with_numpy(variant, sparse_matrices, arch):
+    if ARCHITECTURES[arch].number < variant[4]:
+        pytest.skip(f"needs sm_{variant[4]}")
+    name, arrays, whole = sparse_arguments(variant)
+    expected, limit = matrix_expected(variant, [whole, *arrays[1:3]])
+    sparse_matrices.run(name, arrays, threads=32)
     np.testing.assert_allclose(arrays[2].astype(np.float64), expected, rtol=limit, atol=limit)
 
 

@@ -45,6 +45,44 @@ def test_a_gemm_that_matrix_instructions_decline_goes_to_the_threads(function, a
 
 
 @pytest.mark.parametrize(
+    ("dtype", "accumulator", "depth", "arch"),
+    [("float16", "float32", 32, "sm_80"), ("bfloat16", "float32", 32, "sm_80"), ("tfloat32", "float32", 16, "sm_80"),
+     ("int8", "int32", 64, "sm_80"), ("uint8", "int32", 64, "sm_80"), ("float8_e5m2", "float32", 64, "sm_89")],
+)  # fmt: skip
+def test_a_sparse_a_takes_sparse_instructions(dtype, accumulator, depth, arch):
+    function = tiles.sparse_gemm(32, 32, 2 * depth, (32, 32, depth), dtype, accumulator)
+    assert [name for name, _ in taken(function, "gemm_sp", arch)] == ["mma_sp"]
+
+
+def test_places_are_copied_asynchronously_where_rows_of_them_are_whole_words():
+    function = tiles.sparse_gemm(64, 64, 256, (64, 64, 64))
+    assert [name for name, _ in taken(function, "copy")] == ["cp_async", "cp_async", "cp_async", "threads"]
+    source = tile.lower(function, target="cuda -arch=sm_80").sources["kernel.cu"]
+    assert "tile::cp_async<8>" in source
+
+
+@pytest.mark.parametrize(
+    ("function", "arch", "reason"),
+    [
+        (tiles.sparse_gemm(32, 32, 32, (32, 32, 16)), "sm_80", "K is 16, no multiple of the instruction's 32"),
+        (tiles.sparse_gemm(32, 32, 64, (32, 32, 32)), "sm_75",
+         "sm_75 has no mma.sp of float16 by float16 into float32"),
+        (tiles.sparse_gemm(32, 32, 64, (32, 32, 64), "float8_e4m3fn"), "sm_80",
+         "sm_80 has no mma.sp of float8_e4m3fn by float8_e4m3fn into float32"),
+        (tiles.sparse_gemm(32, 32, 64, (32, 32, 32), "float32"), "sm_80",
+         "sm_80 has no mma.sp of float32 by float32 into float32"),
+        (tiles.sparse_gemm(32, 32, 64, (32, 32, 32), scope="fragment"), "sm_80",
+         "e is in fragment memory; all lanes read their places in it"),
+        (tiles.sparse_gemm(32, 32, 64, (32, 32, 32), threads=80), "sm_80",
+         "mma.sp works on whole warps, and the block has 80 threads"),
+    ],
+)  # fmt: skip
+def test_what_sparse_instructions_decline_goes_to_the_threads(function, arch, reason):
+    ((name, considered),) = taken(function, "gemm_sp", arch)
+    assert (name, considered["mma_sp"]) == ("threads", reason)
+
+
+@pytest.mark.parametrize(
     ("function", "arch", "reason"),
     [
         (tiles.tiled_gemm(32, 32, 32, (32, 32, 32)), "sm_75", "cp.async needs sm_80, the target is cuda -arch=sm_75"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 
 import tile_core.language as T
@@ -58,6 +59,26 @@ def test_gemm_at_every_depth(stages):
 
 def test_gemm_at_edges():
     check(tiles.tiled_gemm(70, 90, 50, (32, 64, 32), stages=3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accumulator", "places", "depth"),
+    [
+        ("float16", "float32", "int16", 32),
+        ("tfloat32", "float32", "uint8", 16),
+        ("int8", "int32", "int32", 64),
+        ("float16", "float16", "int16", 16),
+    ],
+)
+def test_gemm_of_a_sparse_a(dtype, accumulator, places, depth):
+    function = tiles.sparse_gemm(40, 32, 2 * depth, (32, 32, depth), dtype, accumulator, places)
+    given = random_arguments(function)
+    # Pairs of places in order, for halves and bytes; of words, whole codes of one.
+    codes = [0x4, 0xE] if dtype == "tfloat32" else [0x4, 0x8, 0x9, 0xC, 0xD, 0xE]
+    bits = given[1].dtype.itemsize * 8
+    nibbles = np.random.default_rng(0).choice(codes, (*given[1].shape, bits // 4))
+    given[1][:] = (nibbles << np.arange(0, bits, 4)).sum(-1).astype(given[1].dtype)
+    check(function, given)
 
 
 def test_gemm_before_cp_async():

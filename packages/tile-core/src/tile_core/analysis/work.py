@@ -34,7 +34,7 @@ from ..ir import (
     While,
     walk,
 )
-from ..tileop.gemm import Gemm
+from ..tileop.gemm import MatrixProduct
 from .access import accesses_of, root_buffer
 
 __all__ = ["Work", "count_work"]
@@ -210,7 +210,8 @@ class _Counter:
 
     def _tile_op(self, stmt: TileOpStmt, times: float, env: dict[Var, int]) -> None:
         op = stmt.op
-        if isinstance(op, Gemm):
+        if isinstance(op, MatrixProduct):
+            # Of a sparse A what is kept: the rest is no work for any way of doing it.
             m, n = self._tile(op.c, env)
             k = self._tile(op.a, env)[0 if op.transpose_a else 1]
             _add(self.work.gemm, op.a.buffer.dtype.name, times * 2 * m * n * k)

@@ -156,6 +156,7 @@ from .vectors import fma2 as fma2
 from .math import fmod as fmod
 from .fastmath import fmul as fmul
 from .gemm import gemm as gemm
+from .gemm import gemm_sp as gemm_sp
 from .kernel import get_block_binding as get_block_binding
 from .kernel import get_block_bindings as get_block_bindings
 from .kernel import get_block_extent as get_block_extent
@@ -628,6 +629,7 @@ __all__ = [
     "fmod",
     "fmul",
     "gemm",
+    "gemm_sp",
     "get_block_binding",
     "get_block_bindings",
     "get_block_extent",

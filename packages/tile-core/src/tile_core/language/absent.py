@@ -105,9 +105,9 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         " clc_get_first_ctaid_z",
     ),
     (
-        "2:4 sparse matrix instructions, which no target uses yet",
-        "expand the sparse operand into shared memory, then T.gemm",
-        "gemm_sp wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs"
+        "single sparse matrix instructions, which candidates of T.gemm_sp choose here",
+        "use T.gemm_sp",
+        "wgmma_gemm_sp tcgen05_gemm_sp ptx_mma_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs"
         " SparseTensorCoreIntrinEmitter WGSparseTensorCoreIntrinEmitter",
     ),
     # Matrix instructions by hand.

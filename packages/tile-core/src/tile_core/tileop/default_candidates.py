@@ -6,7 +6,7 @@ gives its own op one with `register_default_candidate`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..dtypes import DType
@@ -35,7 +35,8 @@ from .atomic import AtomicUpdate
 from .candidate import Candidate, Declined, Facts, LowerContext, Ok
 from .copy import Copy
 from .fill import Fill
-from .gemm import Gemm
+from .gemm import Gemm, MatrixProduct
+from .gemm_sparse import SparseGemm
 from .numerics import identity_value
 from .reduce import Reduce
 from .scan import Scan
@@ -47,10 +48,12 @@ __all__ = [
     "GemmLoops",
     "ReduceLoops",
     "ScanLoops",
+    "SparseGemmLoops",
     "accumulator_dtype",
     "combined",
     "default_candidates",
     "parallel_nest",
+    "product_term",
     "register_default_candidate",
     "store_to",
 ]
@@ -99,10 +102,10 @@ class GemmLoops(Candidate):
     op = Gemm
     name = "loops"
 
-    def legal(self, op: Gemm, facts: Facts) -> Ok | Declined:
+    def legal(self, op: MatrixProduct, facts: Facts) -> Ok | Declined:
         return Ok(op.m * op.n * op.k)
 
-    def lower(self, op: Gemm, context: LowerContext) -> Stmt:
+    def lower(self, op: MatrixProduct, context: LowerContext) -> Stmt:
         wide = accumulator_dtype(op.c.dtype)
         row, step = Var("row"), Var("step")
         own = op.c.dtype is not wide
@@ -121,11 +124,7 @@ class GemmLoops(Candidate):
 
         def add(indices: Sequence[Expr]) -> Stmt:
             load, store = sum_at(indices[0])
-            a_index = (step, row) if op.transpose_a else (row, step)
-            b_index = (indices[0], step) if op.transpose_b else (step, indices[0])
-            a = cast(op.a.load(_matrix_index(op.a, *a_index)), wide)
-            b = cast(op.b.load(_matrix_index(op.b, *b_index)), wide)
-            return store(binary("add", load(), binary("mul", a, b)))
+            return store(binary("add", load(), product_term(op, step, row, indices[0], wide)))
 
         def finish(indices: Sequence[Expr]) -> Stmt:
             value = cast(sum_at(indices[0])[0](), op.c.dtype)
@@ -134,10 +133,16 @@ class GemmLoops(Candidate):
         columns = (const(op.n, INT32),)
         body = seq(
             parallel_nest(columns, start) if own or op.clear_accum else None,
-            _serial(step, op.k, parallel_nest(columns, add)),
+            _serial(step, op.k // op.share, parallel_nest(columns, add)),
             parallel_nest(columns, finish) if own else None,
         )
         return _serial(row, op.m, body)
+
+
+class SparseGemmLoops(GemmLoops):
+    """The same over what A keeps."""
+
+    op = SparseGemm
 
 
 class ReduceLoops(Candidate):
@@ -246,7 +251,8 @@ class AtomicLoops(Candidate):
         return parallel_nest(extents, body)
 
 
-_defaults: list[Candidate] = [CopyLoops(), FillLoops(), GemmLoops(), ReduceLoops(), ScanLoops(), AtomicLoops()]
+_defaults: list[Candidate] = [CopyLoops(), FillLoops(), GemmLoops(), SparseGemmLoops(), ReduceLoops()]
+_defaults += [ScanLoops(), AtomicLoops()]
 
 
 def register_default_candidate(candidate: Candidate) -> Candidate:
@@ -266,6 +272,25 @@ def default_candidates() -> tuple[Candidate, ...]:
 def accumulator_dtype(dtype: DType) -> DType:
     """The element type in which values are accumulated into a buffer of type `dtype` (see `tileop.numerics`)."""
     return FLOAT32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
+def product_term(
+    op: MatrixProduct,
+    step: Expr,
+    row: Expr,
+    column: Expr,
+    dtype: DType,
+    staged: Mapping[BufferRegion, BufferRegion] | None = None,
+) -> Expr:
+    """Term number `step` of an element's sum, in `dtype`: there are K of them, or as many as a sparse A keeps.
+
+    `staged` are copies of operands to read in their place.
+    """
+    a, b = ((staged or {}).get(region, region) for region in (op.a, op.b))
+    depth = op.depth((staged or {}).get(op.e, op.e), row, step) if isinstance(op, SparseGemm) else step
+    left = a.load(_matrix_index(a, *((step, row) if op.transpose_a else (row, step))))
+    right = b.load(_matrix_index(b, *((column, depth) if op.transpose_b else (depth, column))))
+    return binary("mul", cast(left, dtype), cast(right, dtype))
 
 
 def combined(kind: str, held: Expr, value: Expr, nan_propagate: bool) -> Expr:

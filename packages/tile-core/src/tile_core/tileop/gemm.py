@@ -1,8 +1,9 @@
-"""Gemm: the product of two tiles added to a third."""
+"""Gemm: the product of two tiles added to a third, and what it has in common with other products of matrices."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import declare_codes
 from ..ir import BufferRegion, IntImm, attr, node, operand
@@ -10,7 +11,7 @@ from .base import TileOp, register_tile_op
 from .checks import describe, fail, require_choice, require_static
 from .numerics import accumulator_type
 
-__all__ = ["GEMM_DTYPES", "GEMM_POLICIES", "Gemm"]
+__all__ = ["GEMM_DTYPES", "GEMM_POLICIES", "Gemm", "MatrixProduct"]
 
 declare_codes(
     {
@@ -26,7 +27,8 @@ _FP8 = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float
 
 # (types of A, types of B, types of C). The accumulator's type is C's: a product is exact, sums are kept in it (float16
 # ones in float32, rounded once).
-GEMM_DTYPES: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
+DtypeRows = tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]
+GEMM_DTYPES: DtypeRows = (
     (("float16",), ("float16",), ("float32", "float16")),
     (("bfloat16",), ("bfloat16",), ("float32",)),
     (("float32",), ("float32",), ("float32",)),
@@ -40,73 +42,68 @@ GEMM_DTYPES: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...
 )
 
 
-@register_tile_op
-@node
-class Gemm(TileOp):
-    """``c += op(a) · op(b)``, with ``op`` a transposition where asked; with `clear_accum`, ``c = op(a) · op(b)``.
+class MatrixProduct(TileOp):
+    """What products of two tiles share: their sizes and their checks.
 
-    a is [M, K] ([K, M] when `transpose_a`), b is [K, N] ([N, K] when `transpose_b`), c is [M, N]; axes before the last
-    two have extent 1. All extents are constants and all three tiles live on chip. `policy` says how warps share the
-    tile: Square, FullRow (along M) or FullCol (along N).
+    `dtypes` are the element types that go together; A holds one of `share` elements of K.
     """
 
-    name: ClassVar[str] = "gemm"
-    a: BufferRegion = operand("in")
-    b: BufferRegion = operand("in")
-    c: BufferRegion = operand("inout")
-    transpose_a: bool = attr(default=False)
-    transpose_b: bool = attr(default=False)
-    policy: str = attr(default="Square")
-    clear_accum: bool = attr(default=False)
-    annotations: tuple[tuple[str, Any], ...] = attr(default=())
+    __slots__ = ()
+    dtypes: ClassVar[DtypeRows] = GEMM_DTYPES
+    share: ClassVar[int] = 1
+    if TYPE_CHECKING:
+        a: BufferRegion
+        b: BufferRegion
+        c: BufferRegion
+        transpose_a: bool
+        transpose_b: bool
+        policy: str
+        clear_accum: bool
 
     @property
     def m(self) -> int:
         """Rows of the product."""
-        return _matrix(self.a)[1 if self.transpose_a else 0]
+        return matrix_shape(self.a)[1 if self.transpose_a else 0]
 
     @property
     def n(self) -> int:
         """Columns of the product."""
-        return _matrix(self.b)[0 if self.transpose_b else 1]
+        return matrix_shape(self.b)[0 if self.transpose_b else 1]
 
     @property
     def k(self) -> int:
-        """Length of the sums."""
-        return _matrix(self.a)[0 if self.transpose_a else 1]
+        """Length of the sums, as if A held all its elements."""
+        return self.share * matrix_shape(self.a)[0 if self.transpose_a else 1]
 
-    def operands(self) -> list[tuple[str, str, BufferRegion]]:
-        """The operands; `c` is read only when it is not cleared first."""
-        return [("a", "in", self.a), ("b", "in", self.b), ("c", "out" if self.clear_accum else "inout", self.c)]
+    def matrices(self) -> Sequence[tuple[str, BufferRegion]]:
+        """The operands by the names that messages give them."""
+        return ("A", self.a), ("B", self.b), ("C", self.c)
 
     def check(self) -> None:
         """Raises CompileError: E-GEMM-SHAPE, E-GEMM-DTYPE, E-GEMM-SCOPE, symbolic extents, an unknown policy."""
         require_choice(self, "policy", self.policy, GEMM_POLICIES)
         self._check_scopes()
-        require_static(self, (("A", self.a), ("B", self.b), ("C", self.c)))
+        require_static(self, self.matrices())
         self._check_rank()
         self._check_inner()
         self._check_outer()
         self._check_dtypes()
 
     def _check_scopes(self) -> None:
-        for label, region, allocate in (
-            ("A", self.a, "T.alloc_shared"),
-            ("B", self.b, "T.alloc_shared"),
-            ("C", self.c, "T.alloc_fragment"),
-        ):
+        for label, region in self.matrices():
             if not region.buffer.is_on_chip:
+                allocate = "T.alloc_fragment" if label == "C" else "T.alloc_shared"
                 move = "from it when done" if label == "C" else "into it first"
                 raise fail(
                     self,
                     "E-GEMM-SCOPE",
-                    f"{region.buffer.name} is in {region.buffer.scope} memory; gemm works on tiles on chip",
+                    f"{region.buffer.name} is in {region.buffer.scope} memory; {self.name} works on tiles on chip",
                     facts=[f"{label} = {describe(region)}"],
                     help=f"allocate a tile with {allocate} and T.copy {move}",
                 )
 
     def _check_rank(self) -> None:
-        for label, region in (("A", self.a), ("B", self.b), ("C", self.c)):
+        for label, region in self.matrices():
             extents = region.tile_extents()
             if len(extents) < 2 or any(e.value != 1 for e in extents[:-2]):  # type: ignore[attr-defined]
                 raise fail(
@@ -118,15 +115,17 @@ class Gemm(TileOp):
                 )
 
     def _check_inner(self) -> None:
-        (a_rows, a_columns), (b_rows, b_columns) = _matrix(self.a), _matrix(self.b)
+        (a_rows, a_columns), (b_rows, b_columns) = matrix_shape(self.a), matrix_shape(self.b)
         a_axis, b_axis = (0 if self.transpose_a else 1), (1 if self.transpose_b else 0)
-        k_a, k_b = (a_rows, a_columns)[a_axis], (b_rows, b_columns)[b_axis]
+        share, held = self.share, (a_rows, a_columns)[a_axis]
+        k_a, k_b = share * held, (b_rows, b_columns)[b_axis]
         if k_a == k_b:
             return
         if k_a == (b_rows, b_columns)[1 - b_axis]:
             help_text = _transpose_help("B", self.b.buffer.name, self.transpose_b, "[N, K]", "[K, N]")
-        elif k_b == (a_rows, a_columns)[1 - a_axis]:
-            help_text = _transpose_help("A", self.a.buffer.name, self.transpose_a, "[K, M]", "[M, K]")
+        elif k_b == share * (a_rows, a_columns)[1 - a_axis]:
+            stored = ("[K, M]", "[M, K]") if share == 1 else (f"[K/{share}, M]", f"[M, K/{share}]")
+            help_text = _transpose_help("A", self.a.buffer.name, self.transpose_a, *stored)
         else:
             help_text = "give A and B tiles of one K"
         raise fail(
@@ -134,14 +133,14 @@ class Gemm(TileOp):
             "E-GEMM-SHAPE",
             "the inner dimensions differ",
             facts=_aligned(
-                (f"A = {describe(self.a)}", f"K is its dimension {a_axis}: {k_a}"),
+                (f"A = {describe(self.a)}", f"K is {f'{share} times ' * (share > 1)}its dimension {a_axis}: {k_a}"),
                 (f"B = {describe(self.b)}", f"K is its dimension {b_axis}: {k_b}"),
             ),
             help=help_text,
         )
 
     def _check_outer(self) -> None:
-        rows, columns = _matrix(self.c)
+        rows, columns = matrix_shape(self.c)
         if (rows, columns) == (self.m, self.n):
             return
         name = self.c.buffer.name
@@ -162,9 +161,9 @@ class Gemm(TileOp):
     def _check_dtypes(self) -> None:
         a, b, c = self.a.dtype.name, self.b.dtype.name, self.c.dtype.name
         facts = [f"A = {describe(self.a)}", f"B = {describe(self.b)}", f"C = {describe(self.c)}"]
-        rows = [row for row in GEMM_DTYPES if a in row[0] and b in row[1]]
+        rows = [row for row in self.dtypes if a in row[0] and b in row[1]]
         if not rows:
-            partners = sorted({name for row in GEMM_DTYPES if a in row[0] for name in row[1]})
+            partners = sorted({name for row in self.dtypes if a in row[0] for name in row[1]})
             raise fail(
                 self,
                 "E-GEMM-DTYPE",
@@ -182,22 +181,50 @@ class Gemm(TileOp):
                 help=f"allocate {self.c.buffer.name} as {allowed[0]} and convert the result with T.copy",
             )
 
-    def reference(self, arrays: dict[str, Any], scalars: Any) -> dict[str, Any]:
-        """The product (and sum) as if exact, rounded once to the accumulator's type."""
+    def product(self, a: Any, b: Any, c: Any) -> Any:
+        """The product (and sum) of arrays as if exact, rounded once to the accumulator's type; a is [M, K]."""
         import numpy
 
-        c = arrays["c"]
         accumulator = accumulator_type(self.c.dtype)
         wide = numpy.float64 if self.c.dtype.is_float else accumulator
-        a = arrays["a"].reshape(_matrix(self.a)).astype(wide)
-        b = arrays["b"].reshape(_matrix(self.b)).astype(wide)
-        product = (a.T if self.transpose_a else a) @ (b.T if self.transpose_b else b)
+        b = b.reshape(matrix_shape(self.b)).astype(wide)
+        product = a.astype(wide) @ (b.T if self.transpose_b else b)
         if not self.clear_accum:
             product = product + c.reshape(product.shape).astype(wide)
-        return {"c": product.astype(accumulator).reshape(c.shape)}
+        return product.astype(accumulator).reshape(c.shape)
 
 
-def _matrix(region: BufferRegion) -> tuple[int, int]:
+@register_tile_op
+@node
+class Gemm(MatrixProduct):
+    """``c += op(a) · op(b)``, with ``op`` a transposition where asked; with `clear_accum`, ``c = op(a) · op(b)``.
+
+    a is [M, K] ([K, M] when `transpose_a`), b is [K, N] ([N, K] when `transpose_b`), c is [M, N]; axes before the last
+    two have extent 1. All extents are constants and all three tiles live on chip. `policy` says how warps share the
+    tile: Square, FullRow (along M) or FullCol (along N).
+    """
+
+    name: ClassVar[str] = "gemm"
+    a: BufferRegion = operand("in")
+    b: BufferRegion = operand("in")
+    c: BufferRegion = operand("inout")
+    transpose_a: bool = attr(default=False)
+    transpose_b: bool = attr(default=False)
+    policy: str = attr(default="Square")
+    clear_accum: bool = attr(default=False)
+    annotations: tuple[tuple[str, Any], ...] = attr(default=())
+
+    def operands(self) -> list[tuple[str, str, BufferRegion]]:
+        """The operands; `c` is read only when it is not cleared first."""
+        return [("a", "in", self.a), ("b", "in", self.b), ("c", "out" if self.clear_accum else "inout", self.c)]
+
+    def reference(self, arrays: dict[str, Any], scalars: Any) -> dict[str, Any]:
+        """See `MatrixProduct.product`."""
+        a = arrays["a"].reshape(matrix_shape(self.a))
+        return {"c": self.product(a.T if self.transpose_a else a, arrays["b"], arrays["c"])}
+
+
+def matrix_shape(region: BufferRegion) -> tuple[int, int]:
     """Rows and columns of an operand whose extents are constants."""
     rows, columns = region.tile_extents()[-2:]
     if not isinstance(rows, IntImm) or not isinstance(columns, IntImm):

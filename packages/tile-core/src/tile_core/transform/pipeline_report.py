@@ -11,6 +11,7 @@ from ..analysis import Dependence, reduced
 from ..analysis.dependence import UNRESOLVED
 from ..ir import Bind, Buffer, BufferLoad, BufferStore, Call, For, If, IntImm, Stmt, TileOpStmt, walk
 from ..source import Span
+from ..tileop import MatrixProduct
 from .pipeline_schedule import Schedule
 
 __all__ = ["EdgeRow", "PipelineReport", "StatementRow", "VersionRow", "WaitRow", "report_of", "statement_name"]
@@ -186,9 +187,8 @@ def _work(stmt: Stmt) -> tuple[int, int, int]:
             regions = [(role, r, r.static_extents()) for _, role, r in node.op.operands()]
             sizes = [prod(extents) if extents is not None else 0 for _, _, extents in regions]
             from_global = any(role == "in" and not r.buffer.is_on_chip for role, r, _ in regions)
-            if node.op.name == "gemm" and len(sizes) >= 3:
-                # m·k · k·n · m·n is the square of m·n·k.
-                multiplied += round((sizes[0] * sizes[1] * sizes[2]) ** 0.5)
+            if isinstance(node.op, MatrixProduct):
+                multiplied += node.op.m * node.op.n * node.op.k // node.op.share
             elif from_global:
                 copied += sum(s * r.buffer.dtype.bits // 8 for s, (role, r, _) in zip(sizes, regions) if role == "in")
             else:

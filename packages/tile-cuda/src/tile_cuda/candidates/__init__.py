@@ -6,7 +6,8 @@ from tile_core.tileop import Candidate
 
 from .copy import AsyncCopy, ThreadCopy
 from .gemm import MatrixInstructions
-from .nests import ThreadAtomic, ThreadFill, ThreadGemm, ThreadReduce, ThreadScan
+from .gemm_sparse import SparseMatrixInstructions
+from .nests import ThreadAtomic, ThreadFill, ThreadGemm, ThreadReduce, ThreadScan, ThreadSparseGemm
 from .reduce import ShuffleReduce
 
 __all__ = ["candidates"]
@@ -16,9 +17,11 @@ def candidates() -> tuple[Candidate, ...]:
     """The backend's candidates."""
     return (
         MatrixInstructions(),
+        SparseMatrixInstructions(),
         AsyncCopy(),
         ShuffleReduce(),
         ThreadGemm(),
+        ThreadSparseGemm(),
         ThreadCopy(),
         ThreadFill(),
         ThreadReduce(),

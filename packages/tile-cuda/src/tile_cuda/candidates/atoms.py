@@ -1,17 +1,19 @@
-"""Atoms: the matrix instructions (mma.sync) that a gemm can be made of, and how each spreads its operands over a warp.
+"""Atoms: the matrix instructions (mma.sync, mma.sp) that a gemm can be made of, and how each spreads its operands over
+a warp.
 
 PTX ISA, "Matrix Fragments for mma": in all of them lane = 4 · group + place. A register of 32 bits (fp64: 64) holds
-`packed` neighbours along K; group is the row of A and of the product, or the column of B, modulo 8.
+`packed` neighbours along K; group is the row of A and of the product, or the column of B, modulo 8. What mma.sp takes
+of a sparse A lies as a whole A of half the terms does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tile_core.tileop import Facts, Gemm
+from tile_core.tileop import Facts, MatrixProduct
 from tile_core.tileop.default_candidates import accumulator_dtype
 
-from ..device.table import MMA_SHAPES
+from ..device.table import MMA_SHAPES, SPARSE_MMA_SHAPES
 from ..layouts import elements_a_register
 from ..target import architecture
 
@@ -26,11 +28,13 @@ class Atom:
         m: rows, 16 or 8.
         k: terms.
         packed: elements a register of A and B.
+        share: A holds one of so many terms.
     """
 
     m: int
     k: int
     packed: int
+    share: int = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -43,19 +47,29 @@ class Atom:
         return self.m // 8
 
     @property
-    def depth_parts(self) -> int:
-        """Registers along K."""
+    def a_depth(self) -> int:
+        """Extent of A along K."""
+        return self.k // self.share
+
+    @property
+    def a_parts(self) -> int:
+        """Registers of A along K."""
+        return self.a_depth // (4 * self.packed)
+
+    @property
+    def b_parts(self) -> int:
+        """Registers of B along K."""
         return self.k // (4 * self.packed)
 
     @property
     def a(self) -> int:
         """Elements of A that a lane holds."""
-        return self.row_parts * self.depth_parts * self.packed
+        return self.row_parts * self.a_parts * self.packed
 
     @property
     def b(self) -> int:
         """Elements of B that a lane holds."""
-        return self.depth_parts * self.packed
+        return self.b_parts * self.packed
 
     @property
     def c(self) -> int:
@@ -63,18 +77,18 @@ class Atom:
         return 2 * self.row_parts
 
 
-def atoms(op: Gemm, facts: Facts) -> list[Atom]:
+def atoms(op: MatrixProduct, facts: Facts) -> list[Atom]:
     """The instructions for the op's element types on the target, the longest first."""
     number = architecture(facts.target).number
     types = (op.a.dtype.name, op.b.dtype.name, accumulator_dtype(op.c.dtype).name)
     found = [
-        Atom(shape[0], shape[2], elements_a_register(op.a.dtype.bits))
-        for shape, a, b, c, minimum in MMA_SHAPES
+        Atom(shape[0], shape[2], elements_a_register(op.a.dtype.bits), op.share)
+        for shape, a, b, c, minimum in (MMA_SHAPES if op.share == 1 else SPARSE_MMA_SHAPES)
         if (a, b, c) == types and number >= minimum
     ]
     return sorted(found, key=lambda atom: -atom.k)
 
 
-def choose_atom(op: Gemm, facts: Facts) -> Atom | None:
+def choose_atom(op: MatrixProduct, facts: Facts) -> Atom | None:
     """The longest instruction that divides K, or None."""
     return next((atom for atom in atoms(op, facts) if op.k % atom.k == 0), None)

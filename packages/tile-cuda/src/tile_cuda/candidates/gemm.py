@@ -1,4 +1,4 @@
-"""Gemm with the matrix instructions of a warp (mma.sync)."""
+"""Gemm with the matrix instructions of a warp (mma.sync); `gemm_sparse` has what a sparse A adds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,16 @@ from tile_core.ir import (
     seq,
 )
 from tile_core.layout import Fragment, Layout
-from tile_core.tileop import Candidate, Constraint, Declined, Facts, Gemm, LowerContext, Ok
+from tile_core.tileop import (
+    Candidate,
+    Constraint,
+    Declined,
+    Facts,
+    Gemm,
+    LowerContext,
+    MatrixProduct,
+    Ok,
+)
 from tile_core.tileop.default_candidates import accumulator_dtype
 
 from ..device import intrinsics
@@ -34,7 +43,7 @@ from ..target import architecture
 from ..transform.bind_threads import thread_index
 from .atoms import Atom, atoms, choose_atom
 
-__all__ = ["MatrixInstructions"]
+__all__ = ["Emitter", "MatrixInstructions", "loop", "pointer"]
 
 INT32 = DType("int32")
 
@@ -47,19 +56,20 @@ class MatrixInstructions(Candidate):
     """The product stays in registers; operands come from shared memory (by ldmatrix where rows of 16 bytes lie as it
     takes them) or from registers."""
 
-    op = Gemm
+    op: type[MatrixProduct] = Gemm
     name = "mma"
+    instruction = "mma.sync"
 
-    def legal(self, op: Gemm, facts: Facts) -> Ok | Declined:
+    def legal(self, op: MatrixProduct, facts: Facts) -> Ok | Declined:
         known, atom = atoms(op, facts), choose_atom(op, facts)
         if not known:
-            return Declined(
-                f"{architecture(facts.target).name} has no mma.sync of {op.a.dtype} by {op.b.dtype} into {op.c.dtype}"
-            )
+            types = f"{op.a.dtype} by {op.b.dtype} into {op.c.dtype}"
+            return Declined(f"{architecture(facts.target).name} has no {self.instruction} of {types}")
         if not facts.threads or facts.threads % WARP:
-            return Declined(f"mma.sync works on whole warps, and the block has {facts.threads} threads")
+            return Declined(f"{self.instruction} works on whole warps, and the block has {facts.threads} threads")
         if op.c.buffer.scope != "fragment":
-            return Declined(f"{op.c.buffer.name} is in {op.c.buffer.scope} memory; mma.sync accumulates in a fragment")
+            where = f"{op.c.buffer.name} is in {op.c.buffer.scope} memory"
+            return Declined(f"{where}; {self.instruction} accumulates in a fragment")
         if atom is None:
             return Declined(f"K is {op.k}, no multiple of the instruction's {known[-1].k}")
         split = _split(op, facts, atom)
@@ -79,7 +89,7 @@ class MatrixInstructions(Candidate):
                 return Declined(reason)
         return Ok(op.m * op.n * op.k / (2048 * 4))
 
-    def constraints(self, op: Gemm, facts: Facts) -> Iterable[Constraint]:
+    def constraints(self, op: MatrixProduct, facts: Facts) -> Iterable[Constraint]:
         atom = choose_atom(op, facts)
         assert atom is not None
         split = _split(op, facts, atom)
@@ -93,8 +103,8 @@ class MatrixInstructions(Candidate):
             elif buffer.static_shape() is not None:
                 yield Constraint(buffer, matrix_tile(buffer.static_shape() or (), buffer.dtype), "common")
 
-    def lower(self, op: Gemm, context: LowerContext) -> Stmt:
-        return _Emitter(op, context).emit()
+    def lower(self, op: MatrixProduct, context: LowerContext) -> Stmt:
+        return Emitter(op, context).emit()
 
 
 class _Matrix:
@@ -112,7 +122,7 @@ class _Matrix:
         self, region: BufferRegion, role: str, atom: Atom, split: tuple[int, int], flipped: bool = False
     ) -> None:
         self.region, self.role, self.atom, self.split, self.flipped = region, role, atom, split, flipped
-        units = {"a": (atom.m, atom.k), "b": (atom.k, 8), "c": (atom.m, 8)}[role]
+        units = {"a": (atom.m, atom.a_depth), "b": (atom.k, 8), "c": (atom.m, 8)}[role]
         shares = {"a": (split[0], 1), "b": (1, split[1]), "c": split}[role]
         self.units, self.shares = (units[::-1], shares[::-1]) if flipped else (units, shares)
 
@@ -148,10 +158,10 @@ class _Matrix:
             found = product(first, second, split, atom.m)
         elif self.role == "a":
             m, k = (second, first) if self.flipped else (first, second)
-            found = operand_a(m, k, split, atom.packed, self.flipped, atom.m, atom.depth_parts)
+            found = operand_a(m, k, split, atom.packed, self.flipped, atom.m, atom.a_parts)
         else:
             k, n = (second, first) if self.flipped else (first, second)
-            found = operand_b(k, n, split, atom.packed, self.flipped, atom.depth_parts)
+            found = operand_b(k, n, split, atom.packed, self.flipped, atom.b_parts)
         return _ranked(self.region, found)
 
     def atom_number(self, outer: Expr, inner: Expr) -> Expr:
@@ -178,10 +188,10 @@ class _Matrix:
         return facts.divides(unit, self.region.mins[-1])
 
 
-class _Emitter:
+class Emitter:
     """One gemm: a loop over steps of K, in each the operands' atoms to registers, then all products."""
 
-    def __init__(self, op: Gemm, context: LowerContext) -> None:
+    def __init__(self, op: MatrixProduct, context: LowerContext) -> None:
         facts = context.facts
         atom = choose_atom(op, facts)
         assert atom is not None and facts.launch is not None
@@ -218,10 +228,10 @@ class _Emitter:
 
             parts.append(self._each_sum(start))
         step = Var("k_step")
-        body = seq(self._load_a(step), self._load_b(step), self._multiply(c, step))
+        body = seq(*self.loads(step), self._multiply(c, step))
         few = self.steps * self.rows * self.columns <= _UNROLLED_INSTRUCTIONS
         kind = "unroll" if few or self.a.in_registers or self.b.in_registers else "serial"
-        parts.append(_loop(step, self.steps, body, kind))
+        parts.append(loop(step, self.steps, body, kind))
         if c is not own:
 
             def finish(slot: Expr) -> Stmt:
@@ -229,6 +239,15 @@ class _Emitter:
 
             parts.append(self._each_sum(finish))
         return seq(*parts, span=op.span)
+
+    def loads(self, step: Var) -> list[Stmt | None]:
+        """Everything that one step of K needs, to registers."""
+        return [self._load_a(step), self._load_b(step)]
+
+    def instruction(self, c: AccessPtr, a: AccessPtr, b: AccessPtr, row: Expr) -> Stmt:
+        """One instruction on its registers, those of A being of the atom number `row`."""
+        op = self.op
+        return intrinsics.mma(c, a, b, self.atom.shape, op.a.dtype, op.b.dtype, c.buffer.dtype, span=op.span)
 
     def _registers(self, matrix: _Matrix, count: int) -> Buffer:
         buffer = matrix.region.buffer
@@ -241,42 +260,38 @@ class _Emitter:
         regs = self.context.layouts[self.op.c.buffer].regs
         slot = Var("slot")
         if regs == self.rows * self.columns * self.atom.c:
-            return _loop(slot, regs, body(slot), "unroll")
+            return loop(slot, regs, body(slot), "unroll")
         i, j = Var("atom_m"), Var("atom_n")
         place = binary("add", binary("mul", self.c.atom_number(i, j), self.atom.c), slot)
-        inner = _loop(j, self.columns, _loop(slot, self.atom.c, body(place), "unroll"), "unroll")
-        return _loop(i, self.rows, inner, "unroll")
+        inner = loop(j, self.columns, loop(slot, self.atom.c, body(place), "unroll"), "unroll")
+        return loop(i, self.rows, inner, "unroll")
 
     def _multiply(self, c: Buffer, step: Var) -> Stmt:
-        op, atom = self.op, self.atom
+        atom = self.atom
         i, j = Var("atom_m"), Var("atom_n")
         a_atom: Expr = self.a.atom_number(i, step) if self.a.in_registers else i
         b_atom: Expr = self.b.atom_number(j, step) if self.b.in_registers else j
-        product_of = intrinsics.mma(
-            _pointer(c, binary("mul", self.c.atom_number(i, j), atom.c), atom.c, "rw"),
-            _pointer(self.a_registers, binary("mul", a_atom, atom.a), atom.a, "r"),
-            _pointer(self.b_registers, binary("mul", b_atom, atom.b), atom.b, "r"),
-            atom.shape,
-            op.a.dtype,
-            op.b.dtype,
-            c.dtype,
-            span=op.span,
+        product_of = self.instruction(
+            pointer(c, binary("mul", self.c.atom_number(i, j), atom.c), atom.c, "rw"),
+            pointer(self.a_registers, binary("mul", a_atom, atom.a), atom.a, "r"),
+            pointer(self.b_registers, binary("mul", b_atom, atom.b), atom.b, "r"),
+            i,
         )
-        return _loop(i, self.rows, _loop(j, self.columns, product_of, "unroll"), "unroll")
+        return loop(i, self.rows, loop(j, self.columns, product_of, "unroll"), "unroll")
 
     def _load_a(self, step: Var) -> Stmt | None:
         """The atoms of one step, below each other."""
         if self.a.in_registers:
             return None
-        atom, i, depth = self.atom, Var("load_m"), binary("mul", step, self.atom.k)
+        atom, i, depth = self.atom, Var("load_m"), binary("mul", step, self.atom.a_depth)
         row = binary("add", self.row, binary("mul", i, atom.m))
         if self._by_ldmatrix(self.a):
-            count = atom.row_parts * atom.depth_parts
+            count = atom.row_parts * atom.a_parts
             # Lanes whose matrix is not asked for must name places inside the tile all the same.
             matrix = _mod(_div(self.lane, 8), count)
             at = self._row_of_matrix(self.a, row, depth, _mod(matrix, atom.row_parts), _div(matrix, atom.row_parts))
             load = self._ldmatrix(self.a, self.a_registers, binary("mul", i, atom.a), at, count)
-            return _loop(i, self.rows, load, "unroll")
+            return loop(i, self.rows, load, "unroll")
         q, e = Var("register"), Var("element")
         row = binary("add", row, binary("add", _div(self.lane, 4), binary("mul", _mod(q, atom.row_parts), 8)))
         k = self._k_of(depth, _div(q, atom.row_parts), e)
@@ -289,15 +304,13 @@ class _Emitter:
         atom, j, depth = self.atom, Var("load_n"), binary("mul", step, self.atom.k)
         if self._by_ldmatrix(self.b):
             # As many atoms an instruction as make four matrices.
-            together = next(n for n in (4, 2, 1) if n * atom.depth_parts <= 4 and self.columns % n == 0)
+            together = next(n for n in (4, 2, 1) if n * atom.b_parts <= 4 and self.columns % n == 0)
             column = binary("add", self.column, binary("mul", j, 8 * together))
-            matrix = _mod(_div(self.lane, 8), together * atom.depth_parts)
-            at = self._row_of_matrix(
-                self.b, column, depth, _div(matrix, atom.depth_parts), _mod(matrix, atom.depth_parts)
-            )
+            matrix = _mod(_div(self.lane, 8), together * atom.b_parts)
+            at = self._row_of_matrix(self.b, column, depth, _div(matrix, atom.b_parts), _mod(matrix, atom.b_parts))
             start = binary("mul", j, atom.b * together)
-            load = self._ldmatrix(self.b, self.b_registers, start, at, together * atom.depth_parts)
-            return _loop(j, self.columns // together, load, "unroll")
+            load = self._ldmatrix(self.b, self.b_registers, start, at, together * atom.b_parts)
+            return loop(j, self.columns // together, load, "unroll")
         q, e = Var("register"), Var("element")
         column = binary("add", binary("add", self.column, binary("mul", j, 8)), _div(self.lane, 4))
         k = self._k_of(depth, q, e)
@@ -317,7 +330,7 @@ class _Emitter:
     def _ldmatrix(self, of: _Matrix, registers: Buffer, start: Expr, at: tuple[Expr, Expr], count: int) -> Stmt:
         region, unit = of.region, 128 // of.region.dtype.bits
         source = AccessPtr(region.buffer, region.indices(_tile(of, *at)), const(unit, INT32), "r", span=self.op.span)
-        target = _pointer(registers, start, count * self.atom.packed, "w")
+        target = pointer(registers, start, count * self.atom.packed, "w")
         across = of.flipped != (of.role == "b")
         return intrinsics.ldmatrix(target, source, count, across, span=self.op.span)
 
@@ -339,8 +352,8 @@ class _Emitter:
         inside = binary("add", binary("mul", register, packed), element)
         slot = binary("add", binary("mul", var, elements), inside)
         store = BufferStore(registers, value, (slot,), span=self.op.span)
-        inner = _loop(register, elements // packed, _loop(element, packed, store, "unroll"), "unroll")
-        return _loop(var, count, inner, "unroll")
+        inner = loop(register, elements // packed, loop(element, packed, store, "unroll"), "unroll")
+        return loop(var, count, inner, "unroll")
 
     def _k_of(self, depth: Expr, part: Expr, element: Expr) -> Expr:
         """K of an element: four lanes hold neighbours, a register later so many further."""
@@ -353,7 +366,7 @@ class _Emitter:
         return matrix.in_row_of_16_bytes(self.context.layouts.get(matrix.region.buffer), self.context.facts)
 
 
-def _matrices(op: Gemm, atom: Atom, split: tuple[int, int]) -> tuple[_Matrix, _Matrix, _Matrix]:
+def _matrices(op: MatrixProduct, atom: Atom, split: tuple[int, int]) -> tuple[_Matrix, _Matrix, _Matrix]:
     """C, A and B."""
     return (
         _Matrix(op.c, "c", atom, split),
@@ -362,7 +375,7 @@ def _matrices(op: Gemm, atom: Atom, split: tuple[int, int]) -> tuple[_Matrix, _M
     )
 
 
-def _split(op: Gemm, facts: Facts, atom: Atom) -> tuple[int, int] | None:
+def _split(op: MatrixProduct, facts: Facts, atom: Atom) -> tuple[int, int] | None:
     return warp_partition(op.m, op.n, (facts.threads or 0) // WARP, op.policy, atom.m) if facts.threads else None
 
 
@@ -393,11 +406,11 @@ def _tile(of: _Matrix, outer: Expr, depth: Expr) -> tuple[Expr, ...]:
     return (*front, depth, outer) if across else (*front, outer, depth)
 
 
-def _pointer(buffer: Buffer, start: Expr, count: int, mode: str) -> AccessPtr:
+def pointer(buffer: Buffer, start: Expr, count: int, mode: str) -> AccessPtr:
     return AccessPtr(buffer, (start,), const(count, INT32), mode)
 
 
-def _loop(var: Var, count: int, body: Stmt, kind: str) -> Stmt:
+def loop(var: Var, count: int, body: Stmt, kind: str) -> Stmt:
     return For(var, const(0, INT32), const(count, INT32), kind, body, span=body.span)
 
 

@@ -9,6 +9,7 @@ from tile_core.dtypes import DType
 from tile_core.ir import (
     Bind,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     Expr,
     For,
@@ -34,9 +35,11 @@ from tile_core.tileop import (
     Fill,
     Gemm,
     LowerContext,
+    MatrixProduct,
     Ok,
     Reduce,
     Scan,
+    SparseGemm,
     identity_value,
 )
 from tile_core.tileop.default_candidates import (
@@ -46,12 +49,13 @@ from tile_core.tileop.default_candidates import (
     accumulator_dtype,
     combined,
     parallel_nest,
+    product_term,
     store_to,
 )
 
 from ..transform.thread_placement import nest_constraints
 
-__all__ = ["ThreadAtomic", "ThreadFill", "ThreadGemm", "ThreadReduce", "ThreadScan", "outer_nests"]
+__all__ = ["ThreadAtomic", "ThreadFill", "ThreadGemm", "ThreadReduce", "ThreadScan", "ThreadSparseGemm", "outer_nests"]
 
 INT32 = DType("int32")
 
@@ -95,63 +99,62 @@ class ThreadAtomic(Candidate):
 class ThreadGemm(Candidate):
     """Each thread sums its own elements of the product; all shapes, element types and transpositions."""
 
-    op = Gemm
+    op: type[MatrixProduct] = Gemm
     name = "threads"
 
-    def legal(self, op: Gemm, facts: Facts) -> Ok:
+    def legal(self, op: MatrixProduct, facts: Facts) -> Ok:
         return Ok(op.m * op.n * op.k / 128)
 
-    def lower(self, op: Gemm, context: LowerContext) -> Stmt:
+    def lower(self, op: MatrixProduct, context: LowerContext) -> Stmt:
         wide = accumulator_dtype(op.c.dtype)
         # Operands in registers are read along rows and columns by other threads.
         before: list[Stmt] = []
-        operands = []
-        for region in (op.a, op.b):
-            if region.buffer.scope == "fragment":
-                staged = context.allocate(
+        staged: dict[BufferRegion, BufferRegion] = {}
+        for _, role, region in op.operands():
+            if role == "in" and region.buffer.scope == "fragment":
+                held = context.allocate(
                     f"{region.buffer.name}_staged", region.static_extents() or (), region.dtype, "shared"
                 )
-                copy = Copy(region, full_region(staged), span=op.span)
-                before.append(as_nest(CopyLoops().lower(copy, context)))
-                operands.append(full_region(staged, op.span))
-            else:
-                operands.append(region)
-        a, b = operands
-        step = Var("step")
+                staged[region] = full_region(held, op.span)
+                before.append(as_nest(CopyLoops().lower(Copy(region, staged[region], span=op.span), context)))
+        step, zero = Var("step"), const(0, INT32)
 
-        def index(region: Any, row: Expr, column: Expr) -> tuple[Expr, ...]:
-            return (*[const(0, INT32)] * (len(region.tile_extents()) - 2), row, column)
+        def index(at: Sequence[Expr]) -> tuple[Expr, ...]:
+            return (*[zero] * (len(op.c.tile_extents()) - 2), *at)
 
-        def clear(at: Sequence[Expr]) -> Stmt:
-            return store_to(op.c, index(op.c, *at), const(0, op.c.dtype), op)
+        def with_term(held: Expr, at: Sequence[Expr]) -> Expr:
+            return binary("add", held, product_term(op, step, *at, wide, staged))
 
-        def add(at: Sequence[Expr]) -> Stmt:
-            row, column = at
-            left = a.load(index(a, step, row) if op.transpose_a else index(a, row, step))
-            right = b.load(index(b, column, step) if op.transpose_b else index(b, step, column))
-            held = cast(op.c.load(index(op.c, row, column)), wide)
-            total = binary("add", held, binary("mul", cast(left, wide), cast(right, wide)))
-            return store_to(op.c, index(op.c, row, column), cast(total, op.c.dtype), op)
+        def terms(body: Stmt) -> Stmt:
+            return For(step, zero, const(op.k // op.share, INT32), "serial", body)
 
         extents = (const(op.m, INT32), const(op.n, INT32))
         if op.c.dtype is wide:
-            sums: Stmt = For(step, const(0, INT32), const(op.k, INT32), "serial", as_nest(parallel_nest(extents, add)))
+
+            def clear(at: Sequence[Expr]) -> Stmt:
+                return store_to(op.c, index(at), const(0, wide), op)
+
+            def add(at: Sequence[Expr]) -> Stmt:
+                return store_to(op.c, index(at), with_term(op.c.load(index(at)), at), op)
+
+            sums = terms(as_nest(parallel_nest(extents, add)))
             return seq(*before, as_nest(parallel_nest(extents, clear)) if op.clear_accum else None, sums)
         # A narrow product is rounded once: the whole sum is one iteration's.
         total = context.allocate(f"{op.c.buffer.name}_sum", (1,), wide)
-        zero = const(0, INT32)
 
         def whole(at: Sequence[Expr]) -> Stmt:
-            row, column = at
-            start = const(0, wide) if op.clear_accum else cast(op.c.load(index(op.c, row, column)), wide)
-            left = a.load(index(a, step, row) if op.transpose_a else index(a, row, step))
-            right = b.load(index(b, column, step) if op.transpose_b else index(b, step, column))
-            value = binary("add", BufferLoad(total, (zero,)), binary("mul", cast(left, wide), cast(right, wide)))
-            loop = For(step, zero, const(op.k, INT32), "serial", BufferStore(total, value, (zero,)))
+            start = const(0, wide) if op.clear_accum else cast(op.c.load(index(at)), wide)
+            add = terms(BufferStore(total, with_term(BufferLoad(total, (zero,)), at), (zero,)))
             done = cast(BufferLoad(total, (zero,)), op.c.dtype)
-            return seq(BufferStore(total, start, (zero,)), loop, store_to(op.c, index(op.c, row, column), done, op))
+            return seq(BufferStore(total, start, (zero,)), add, store_to(op.c, index(at), done, op))
 
         return seq(*before, as_nest(parallel_nest(extents, whole)))
+
+
+class ThreadSparseGemm(ThreadGemm):
+    """The same over what A keeps."""
+
+    op = SparseGemm
 
 
 class ThreadReduce(Candidate):

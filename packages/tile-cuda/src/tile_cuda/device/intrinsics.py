@@ -27,6 +27,7 @@ __all__ = [
     "fence",
     "ldmatrix",
     "mma",
+    "mma_sp",
     "shuffle",
     "sync_threads",
     "sync_warp",
@@ -101,6 +102,21 @@ def mma(
 ) -> Evaluate:
     """c += a b for one warp, in registers laid out as PTX says."""
     return _statement("mma", (c, a, b), span, shape=tuple(shape), a=str(a_dtype), b=str(b_dtype), c=str(c_dtype))
+
+
+def mma_sp(
+    c: AccessPtr,
+    a: AccessPtr,
+    b: AccessPtr,
+    e: AccessPtr,
+    shape: tuple[int, int, int],
+    a_dtype: Any,
+    b_dtype: Any,
+    c_dtype: Any,
+    span: Span | None = None,
+) -> Evaluate:
+    """c += a b for one warp and a sparse a, of which `e` says where the elements lie."""
+    return _statement("mma_sp", (c, a, b, e), span, shape=tuple(shape), a=str(a_dtype), b=str(b_dtype), c=str(c_dtype))
 
 
 def shuffle(kind: str, value: Expr, operand: int | Expr, width: int = 32) -> Call:

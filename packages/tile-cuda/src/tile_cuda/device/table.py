@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .row import Commit, Meet, Reads, Together, Updates, Wait, Writes, device_function
 
-__all__ = ["CP_ASYNC_BYTES", "CP_ASYNC_QUEUE", "FULL_MASK", "MMA_SHAPES"]
+__all__ = ["CP_ASYNC_BYTES", "CP_ASYNC_QUEUE", "FULL_MASK", "MMA_SHAPES", "SPARSE_MMA_SHAPES"]
 
 CP_ASYNC_QUEUE = "cp.async"
 CP_ASYNC_BYTES = (4, 8, 16)
@@ -195,8 +195,12 @@ _ELEMENTS = {
 }
 
 
-def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int) -> None:
-    """One variant of mma.sync: A row-major, B column-major, D = A B + C in place."""
+def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int, sparse: bool = False) -> None:
+    """One variant of mma.sync: A row-major, B column-major, D = A B + C in place.
+
+    Of a sparse A the registers hold what is kept, and `e` the lane's part of where it lies. The selector is 0: in a
+    group of four lanes the first two give places, or all four where k is 64.
+    """
     m, n, k = shape
     (a_name, a_type, a_bytes), (b_name, b_type, b_bytes), (c_name, c_type, c_bytes) = (
         _ELEMENTS[a],
@@ -206,42 +210,48 @@ def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int) -> N
     # Registers of a lane: 32 bits each, 64 for f64.
     width = 8 if a == "float64" else 4
     a_count, b_count, c_count = (
-        m * k * a_bytes // 32 // width,
+        m * k * a_bytes // 32 // width // (2 if sparse else 1),
         n * k * b_bytes // 32 // width,
         m * n * c_bytes // 32 // width,
     )
     word, constraint = ("double", "d") if a == "float64" else ("uint32_t", "r")
     c_word, c_constraint = ("float", "f") if c == "float32" else (word, constraint)
-    names = [f"%{i}" for i in range(c_count + a_count + b_count)]
+    names = [f"%{i}" for i in range(c_count + a_count + b_count + sparse)]
     c_list = ", ".join(names[:c_count])
     a_list = ", ".join(names[c_count : c_count + a_count])
-    b_list = ", ".join(names[c_count + a_count :])
-    instruction = f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{c_name}.{a_name}.{b_name}.{c_name}"
+    b_list = ", ".join(names[c_count + a_count : c_count + a_count + b_count])
+    places = f", {names[-1]}, 0x0" if sparse else ""
+    # Without the order of places mma.sp is slow on sm_90 (PTX ISA, "mma.sp").
+    head, prefix = ("mma.sp::ordered_metadata.sync", "mma_sp") if sparse else ("mma.sync", "mma")
+    instruction = f"{head}.aligned.m{m}n{n}k{k}.row.col.{c_name}.{a_name}.{b_name}.{c_name}"
     outputs = ", ".join(f'"+{c_constraint}"(C[{i}])' for i in range(c_count))
     inputs = ", ".join(
-        [f'"{constraint}"(A[{i}])' for i in range(a_count)] + [f'"{constraint}"(B[{i}])' for i in range(b_count)]
+        [f'"{constraint}"(A[{i}])' for i in range(a_count)]
+        + [f'"{constraint}"(B[{i}])' for i in range(b_count)]
+        + ['"r"(*e)'] * sparse
     )
+    name = f"{prefix}_m{m}n{n}k{k}_{a_name}_{b_name}_{c_name}"
     device_function(
-        f"mma_m{m}n{n}k{k}_{a_name}_{b_name}_{c_name}",
-        f"void mma_m{m}n{n}k{k}_{a_name}_{b_name}_{c_name}({c_type}* c, const {a_type}* a, const {b_type}* b)",
-        ["c", "a", "b"],
-        intrinsic="mma",
+        name,
+        f"void {name}({c_type}* c, const {a_type}* a, const {b_type}* b{', const uint32_t* e' * sparse})",
+        ["c", "a", "b", *["e"] * sparse],
+        intrinsic=prefix,
         match={"shape": shape, "a": a, "b": b, "c": c},
-        effects=[Updates("c"), Reads("a"), Reads("b"), Together("warp")],
+        effects=[Updates("c"), Reads("a"), Reads("b"), *[Reads("e")] * sparse, Together("warp")],
         ptx=f"""
 {c_word}* C = ({c_word}*)c;
 const {word}* A = (const {word}*)a;
 const {word}* B = (const {word}*)b;
-asm("{instruction} {{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}};"
+asm("{instruction} {{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}}{places};"
              : {outputs}
              : {inputs});
 """,
         emulation=(
-            f"emu::mma({m}, {n}, {k}, emu::Element::{a_name}, emu::Element::{b_name}, emu::Element::{c_name}, "
-            "c, a, b, c);"
+            f"emu::{prefix}({m}, {n}, {k}, emu::Element::{a_name}, emu::Element::{b_name}, emu::Element::{c_name}, "
+            f"c, a, b, c{', *e' * sparse});"
         ),
         minimum=minimum,
-        doc=f"c += a b for one warp, {m}x{n}x{k}, in registers",
+        doc=f"c += a b for one warp, {m}x{n}x{k}, in registers{', of a sparse a' * sparse}",
     )
 
 
@@ -264,5 +274,20 @@ MMA_SHAPES: tuple[tuple[tuple[int, int, int], str, str, str, int], ...] = (
 )
 """(shape, type of A, of B, of C, oldest architecture) of every matrix instruction; the smallest k first."""
 
+SPARSE_MMA_SHAPES: tuple[tuple[tuple[int, int, int], str, str, str, int], ...] = (
+    ((16, 8, 32), "float16", "float16", "float32", 80),
+    ((16, 8, 32), "bfloat16", "bfloat16", "float32", 80),
+    ((16, 8, 16), "tfloat32", "tfloat32", "float32", 80),
+    *(((16, 8, 64), a, b, "int32", 80) for a in ("int8", "uint8") for b in ("int8", "uint8")),
+    *(
+        ((16, 8, 64), a, b, "float32", 89)
+        for a in ("float8_e4m3fn", "float8_e5m2")
+        for b in ("float8_e4m3fn", "float8_e5m2")
+    ),
+)
+"""The same for mma.sp, whose A is sparse; k counts what A leaves out too."""
+
 for _variant in MMA_SHAPES:
     _mma(*_variant)
+for _variant in SPARSE_MMA_SHAPES:
+    _mma(*_variant, sparse=True)

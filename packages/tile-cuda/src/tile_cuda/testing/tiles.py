@@ -6,7 +6,7 @@ from typing import Any
 
 import tile_core.language as T
 
-__all__ = ["attention", "column_scan", "elementwise", "reduce", "softmax", "swapped", "tiled_gemm"]
+__all__ = ["attention", "column_scan", "elementwise", "reduce", "softmax", "sparse_gemm", "swapped", "tiled_gemm"]
 
 
 def tiled_gemm(
@@ -47,6 +47,45 @@ def tiled_gemm(
                 else:
                     T.copy(B[step * depth, bx * columns], b)
                 T.gemm(a, b, c, transpose_A=transpose_a, transpose_B=transpose_b, policy=policy)
+            T.copy(c, C[by * rows, bx * columns])
+
+    return gemm
+
+
+def sparse_gemm(
+    m: int,
+    n: int,
+    k: int,
+    tile: tuple[int, int, int],
+    dtype: str = "float16",
+    accumulator: str = "float32",
+    places: str = "int16",
+    scope: str = "shared",
+    threads: int = 64,
+    stages: int = 2,
+) -> Any:
+    """C = A B of a sparse A, a tile of C a block; `places` is the type of E, `scope` where its tile lies."""
+    rows, columns, depth = tile
+    covered = int(places.lstrip("uint")) // (2 if dtype.endswith("32") else 1)
+
+    @T.prim_func
+    def gemm(
+        A: T.Tensor((m, k // 2), dtype),
+        E: T.Tensor((m, k // covered), places),
+        B: T.Tensor((k, n), dtype),
+        C: T.Tensor((m, n), accumulator),
+    ):
+        with T.Kernel(T.ceildiv(n, columns), T.ceildiv(m, rows), threads=threads) as (bx, by):
+            a = T.alloc_shared((rows, depth // 2), dtype)
+            e = T.alloc_buffer((rows, depth // covered), places, scope=scope)
+            b = T.alloc_shared((depth, columns), dtype)
+            c = T.alloc_fragment((rows, columns), accumulator)
+            T.clear(c)
+            for step in T.Pipelined(T.ceildiv(k, depth), num_stages=stages):
+                T.copy(A[by * rows, step * depth // 2], a)
+                T.copy(E[by * rows, step * depth // covered], e)
+                T.copy(B[step * depth, bx * columns], b)
+                T.gemm_sp(a, e, b, c)
             T.copy(c, C[by * rows, bx * columns])
 
     return gemm

@@ -17,7 +17,7 @@ from tile_core.analysis import accesses_of, root_buffer
 from tile_core.analysis.work import Work, count_work
 from tile_core.ir import Buffer, For, IntImm, KernelLaunch, PrimFunc, Stmt, TileOpStmt, walk
 from tile_core.target import Target
-from tile_core.tileop.gemm import Gemm
+from tile_core.tileop.gemm import MatrixProduct
 
 __all__ = ["DeviceLimits", "Estimate", "estimate", "limits_for", "losers"]
 
@@ -204,7 +204,7 @@ def _accumulator_bytes(loop: For) -> int:
     for stmt in walk(loop.body):
         if not isinstance(stmt, Stmt):
             continue
-        if isinstance(stmt, TileOpStmt) and isinstance(stmt.op, Gemm):
+        if isinstance(stmt, TileOpStmt) and isinstance(stmt.op, MatrixProduct):
             tile = root_buffer(stmt.op.c.buffer)
             if tile.scope == "fragment" and not stmt.op.clear_accum:
                 tiles[id(tile)] = tile

@@ -4,6 +4,7 @@ from tile_core.tileop import Candidate
 
 from .copy import TileCopy
 from .gemm import MicroKernel, PackingMicroKernel
+from .gemm_sparse import ExpandingMicroKernel
 from .reduce import RowReduce
 
 __all__ = ["candidates"]
@@ -11,4 +12,4 @@ __all__ = ["candidates"]
 
 def candidates() -> tuple[Candidate, ...]:
     """The backend's candidates."""
-    return (MicroKernel(), PackingMicroKernel(), TileCopy(), RowReduce())
+    return (MicroKernel(), PackingMicroKernel(), ExpandingMicroKernel(), TileCopy(), RowReduce())

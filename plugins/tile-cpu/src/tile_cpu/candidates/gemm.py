@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tile_core.ir import AccessPtr, Buffer, BufferRegion, Stmt, const
-from tile_core.tileop import Candidate, Constraint, Declined, Facts, Gemm, LowerContext, Ok
+from tile_core.tileop import Candidate, Constraint, Declined, Facts, Gemm, LowerContext, MatrixProduct, Ok
 
 from .. import intrinsics
 from ..layouts import pitch_of, rows, stored_rows, transposed
 
-__all__ = ["MicroKernel", "PackingMicroKernel"]
+__all__ = ["MicroKernel", "PackingMicroKernel", "by_rows", "call_gemm", "clocks", "supported"]
 
 # Types that the header multiplies; the product is kept in float32, float64 or int32.
 _INPUTS = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32")
@@ -25,18 +25,18 @@ class MicroKernel(Candidate):
     name = "micro_kernel"
 
     def legal(self, op: Gemm, facts: Facts) -> Ok | Declined:
-        return _supported(op) or Ok(_clocks(op, facts))
+        return supported(op) or Ok(clocks(op, facts))
 
     def constraints(self, op: Gemm, facts: Facts) -> Iterable[Constraint]:
-        yield _by_rows(op.a.buffer, facts)
-        yield _by_rows(op.c.buffer, facts)
+        yield by_rows(op.a.buffer, facts)
+        yield by_rows(op.c.buffer, facts)
         if op.transpose_b:
             yield Constraint(op.b.buffer, transposed(op.b.buffer))
         else:
-            yield _by_rows(op.b.buffer, facts)
+            yield by_rows(op.b.buffer, facts)
 
     def lower(self, op: Gemm, context: LowerContext) -> Stmt:
-        return _call(op, context, transpose_b=False)
+        return call_gemm(op, context, op.a, op.transpose_a, transpose_b=False)
 
 
 class PackingMicroKernel(Candidate):
@@ -48,28 +48,29 @@ class PackingMicroKernel(Candidate):
     def legal(self, op: Gemm, facts: Facts) -> Ok | Declined:
         if not op.transpose_b:
             return Declined("B is [K, N], which needs no packing")
-        return _supported(op) or Ok(_clocks(op, facts) + op.n * op.k)
+        return supported(op) or Ok(clocks(op, facts) + op.n * op.k)
 
     def constraints(self, op: Gemm, facts: Facts) -> Iterable[Constraint]:
-        return [_by_rows(region.buffer, facts) for region in (op.a, op.b, op.c)]
+        return [by_rows(region.buffer, facts) for region in (op.a, op.b, op.c)]
 
     def lower(self, op: Gemm, context: LowerContext) -> Stmt:
-        return _call(op, context, transpose_b=True)
+        return call_gemm(op, context, op.a, op.transpose_a, transpose_b=True)
 
 
-def _call(op: Gemm, context: LowerContext, transpose_b: bool) -> Stmt:
+def call_gemm(op: MatrixProduct, context: LowerContext, a: BufferRegion, transpose_a: bool, transpose_b: bool) -> Stmt:
+    """The call, with `a` for the op's A; `transpose_b` says how B is stored."""
     return intrinsics.gemm(
         dict(op.annotations).get("prefetch", ()),
-        _corner(op.a, "r"),
+        _corner(a, "r"),
         _corner(op.b, "r"),
         _corner(op.c, "w" if op.clear_accum else "rw"),
         op.span,
-        trans_a=int(op.transpose_a),
+        trans_a=int(transpose_a),
         trans_b=int(transpose_b),
         m=op.m,
         n=op.n,
         k=op.k,
-        lda=pitch_of(context.layouts[op.a.buffer]),
+        lda=pitch_of(context.layouts[a.buffer]),
         ldb=pitch_of(context.layouts[op.b.buffer]),
         ldc=pitch_of(context.layouts[op.c.buffer]),
         clear=int(op.clear_accum),
@@ -83,7 +84,7 @@ def _corner(region: BufferRegion, mode: str) -> AccessPtr:
     return AccessPtr(region.buffer, region.mins, const(count, "int32"), mode, span=region.span)
 
 
-def _supported(op: Gemm) -> Declined | None:
+def supported(op: MatrixProduct) -> Declined | None:
     """Why the header cannot do it, or None."""
     for region, allowed in ((op.a, _INPUTS), (op.b, _INPUTS), (op.c, _RESULTS)):
         buffer = region.buffer
@@ -98,12 +99,13 @@ def _supported(op: Gemm) -> Declined | None:
     return None
 
 
-def _by_rows(buffer: Buffer, facts: Facts) -> Constraint:
+def by_rows(buffer: Buffer, facts: Facts) -> Constraint:
     """Any layout by rows will do; one that is there already is kept."""
     held = facts.layouts.get(buffer)
     return Constraint(buffer, held if held is not None and stored_rows(held, buffer) else rows(buffer))
 
 
-def _clocks(op: Gemm, facts: Facts) -> float:
+def clocks(op: MatrixProduct, facts: Facts) -> float:
+    """Clocks of the micro-kernel."""
     lanes = int(facts.target.get("vector_bits", 128)) // max(op.c.dtype.bits, 32)
     return op.m * op.n * op.k / (2 * lanes)

@@ -116,6 +116,7 @@ struct MatrixMove {
 const char* const kLoadMatrix = "ldmatrix";
 const char* const kStoreMatrix = "stmatrix";
 const char* const kMma = "mma";
+const char* const kSparseMma = "mma.sp";
 
 // Register j of lane l holds row l / 4, elements 2·(l % 4) and + 1 of matrix j; transposed: of the matrix transposed.
 void move_matrices(void* const* lanes, uint32_t) {
@@ -190,6 +191,8 @@ struct Product {
     Element a_type, b_type, c_type;
     uint8_t* d;
     const uint8_t *a, *b, *c;
+    bool sparse;
+    uint32_t metadata;
 };
 
 // A: registers of `per` elements; register r holds rows group + 8·(r % 2) for m 16, columns per·(lane % 4) + 4·per·(r / 2).
@@ -207,6 +210,38 @@ void place_b(const Product& p, uint32_t lane, uint32_t i, uint32_t& row, uint32_
 void place_c(uint32_t lane, uint32_t i, uint32_t& row, uint32_t& column) {
     row = lane / 4 + 8 * (i / 2);
     column = lane % 4 * 2 + i % 2;
+}
+
+// PTX ISA, "Matrix fragments for multiply-accumulate operation with sparse matrix A", the figures of the metadata for selector 0: which
+// lane holds the four bits for chunk `chunk` of a row, and from which bit on. Every row has 32 bits, or 64 where k is 64.
+//   k 16 and 32: lane 4·g has chunks 0 to 3 of row g in its lower half and of row g + 8 in its upper; lane 4·g + 1 has chunks 4 to 7.
+//   k 64: lanes 4·g and 4·g + 1 have chunks 0 to 7 of rows g and g + 8, lanes 4·g + 2 and 4·g + 3 chunks 8 to 15.
+void place_metadata(uint32_t k, uint32_t row, uint32_t chunk, uint32_t& lane, uint32_t& bit) {
+    uint32_t group = row % 8, lower = row / 8;
+    lane = 4 * group + (k == 64 ? chunk / 8 * 2 + lower : chunk / 4);
+    bit = k == 64 ? chunk % 8 * 4 : lower * 16 + chunk % 4 * 4;
+}
+// A row of A from what is kept of it. What the ISA leaves undefined (places that are equal or descend) gives NaN, or a large integer.
+template <class T>
+void expand(void* const* lanes, uint32_t row, const T* kept, T* whole) {
+    const Product& first = *static_cast<Product*>(lanes[0]);
+    bool pairs = first.a_type == Element::tf32;
+    uint32_t size = pairs ? 2 : 4;
+    for (uint32_t chunk = 0; chunk < first.k / size; ++chunk, whole += size) {
+        uint32_t lane, bit;
+        place_metadata(first.k, row, chunk, lane, bit);
+        uint32_t places = static_cast<Product*>(lanes[lane])->metadata >> bit & 15, low = places & 3, high = places >> 2;
+        std::fill(whole, whole + size, T(0));
+        bool defined = pairs ? places == 0b0100 || places == 0b1110 : low < high;
+        if (!defined) {
+            whole[0] = first.c_type == Element::s32 ? T(1 << 20) : T(NAN);
+        } else if (pairs) {
+            whole[low / 2] = kept[chunk];
+        } else {
+            whole[low] = kept[2 * chunk];
+            whole[high] = kept[2 * chunk + 1];
+        }
+    }
 }
 
 // One lane's fragment; the two types that matter most without a branch an element.
@@ -228,17 +263,21 @@ void decode_all(Element type, const uint8_t* from, uint32_t count, T* to) {
 template <class T>
 void multiply(void* const* lanes) {
     const Product& first = *static_cast<Product*>(lanes[0]);
-    uint32_t m = first.m, n = first.n, k = first.k, row, column;
-    T a[16 * 32], b[32 * 8], c[16 * 8];
+    uint32_t m = first.m, n = first.n, k = first.k, held_k = first.sparse ? k / 2 : k, row, column;
+    T a[16 * 64], b[64 * 8], c[16 * 8], whole[64];
     for (uint32_t lane = 0; lane < 32; ++lane) {
         const Product& p = *static_cast<Product*>(lanes[lane]);
         T held[16];
-        decode_all(p.a_type, p.a, m * k / 32, held);
-        for (uint32_t i = 0; i < m * k / 32; ++i) place_a(p, lane, i, row, column), a[row * k + column] = held[i];
+        decode_all(p.a_type, p.a, m * held_k / 32, held);
+        for (uint32_t i = 0; i < m * held_k / 32; ++i) place_a(p, lane, i, row, column), a[row * k + column] = held[i];
         decode_all(p.b_type, p.b, n * k / 32, held);
         for (uint32_t i = 0; i < n * k / 32; ++i) place_b(p, lane, i, row, column), b[row * n + column] = held[i];
         decode_all(p.c_type, p.c, m * n / 32, held);
         for (uint32_t i = 0; i < m * n / 32; ++i) place_c(lane, i, row, column), c[row * n + column] = held[i];
+    }
+    for (uint32_t r = 0; first.sparse && r < m; ++r) {
+        expand(lanes, r, a + r * k, whole);
+        std::copy(whole, whole + k, a + r * k);
     }
     for (uint32_t r = 0; r < m; ++r)
         for (uint32_t kk = 0; kk < k; ++kk)
@@ -258,19 +297,31 @@ void multiply_any(void* const* lanes, uint32_t) {
 }
 }  // namespace
 
+static void product(const char* name, const Product& given, uint32_t pc) {
+    engine.current->pc = pc;
+    uint32_t held_k = given.sparse ? given.k / 2 : given.k, result = given.m * given.n / 32 * size_of(given.c_type);
+    whole_warp(name, pc);
+    access(given.a, given.m * held_k / 32 * size_of(given.a_type), false, false, pc);
+    access(given.b, given.n * given.k / 32 * size_of(given.b_type), false, false, pc);
+    access(given.c, result, false, false, pc);
+    Product mine = given;
+    gather(name, ~0u, &mine, multiply_any, false, pc);
+    access(given.d, result, true, false, pc);
+}
+
 void mma(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Element c_type, void* d, const void* a, const void* b,
          const void* c) {
     uint32_t pc = EMU_PC;
-    engine.current->pc = pc;
     if (n != 8 || k > 32 || (m != 16 && m != 8)) unchecked("mma of a shape that the emulator does not know");
-    whole_warp(kMma, pc);
-    access(a, m * k / 32 * size_of(a_type), false, false, pc);
-    access(b, n * k / 32 * size_of(b_type), false, false, pc);
-    access(c, m * n / 32 * size_of(c_type), false, false, pc);
-    Product product{m,      n, k, a_type, b_type, c_type, static_cast<uint8_t*>(d), static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b),
-                    static_cast<const uint8_t*>(c)};
-    gather(kMma, ~0u, &product, multiply_any, false, pc);
-    access(d, m * n / 32 * size_of(c_type), true, false, pc);
+    product(kMma, {m, n, k, a_type, b_type, c_type, static_cast<uint8_t*>(d), static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b),
+                   static_cast<const uint8_t*>(c), false, 0}, pc);
+}
+void mma_sp(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Element c_type, void* d, const void* a, const void* b,
+            const void* c, uint32_t metadata) {
+    uint32_t pc = EMU_PC;
+    if (n != 8 || m != 16 || k * size_of(a_type) != 64) unchecked("mma.sp of a shape that the emulator does not know");
+    product(kSparseMma, {m, n, k, a_type, b_type, c_type, static_cast<uint8_t*>(d), static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b),
+                         static_cast<const uint8_t*>(c), true, metadata}, pc);
 }
 
 }  // namespace emu
