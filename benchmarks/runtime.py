@@ -1,22 +1,26 @@
-"""What calls and compiles cost: python benchmarks/runtime.py [--device cpu|cuda] [--write FILE.json]
+"""What calls and compiles cost: python benchmarks/runtime.py [--device cpu|cuda] [--only PART] [--write FILE.json]
 
     call        kernel(a, b) that allocates its result, beside torch.add(a, b)
-    jit         the same through @tile.jit with unchanged shapes, minus the kernel's own call
-    arguments   a call with 20 tensors beside one with 3
+    jit         the same through @tile.jit with unchanged shapes, minus the kernel's own call; and as a torch operator
+    arguments   a call with 20 tensors beside one with 3; one with scalars, dynamic shapes and free strides
+    floor       a function of the packed ABI that does nothing, called with as many tensors
     warm start  50 kernels from the disk cache in a fresh process, after imports
     parallel    32 configurations of a gemm compiled by tile.par_compile, beside one after the other
 
-Calls are timed in rounds, one batch of each in turn, without waiting for the device between calls; medians of the
-rounds, ratios of medians.
+Each way of calling is shown: the execution backends ``tvm_ffi`` and ``cython``, and ``tvm_ffi`` without the extension,
+through tvm-ffi's own functions. Calls are timed in rounds, one batch of each in turn, without waiting for the device
+between calls; a figure is the least of the rounds (on the CPU of processor time), so that other work on the machine
+does not count; ratios are of these. The lambda around each call is in all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import platform
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,9 +34,11 @@ import torch
 
 import tile_core as tile
 import tile_core.language as T
+from tile_core.ffi import load_module
 from tile_core.settings import settings
+from tile_runtime.backends import extension
 
-ROUNDS, BATCH = 60, 300
+ROUNDS, BATCH = 100, 200
 WARM_KERNELS, CONFIGURATIONS = 50, 32
 
 
@@ -110,46 +116,101 @@ def jit_add(A, B):
     return C
 
 
+def mixed() -> Any:
+    """A kernel with everything that a launcher finds out when it is called."""
+    M, N, step = T.dynamic("M"), T.dynamic("N"), T.dynamic("step")
+
+    @T.prim_func
+    def mixed(
+        A: T.StridedTensor((M, N), (step, 1), "float32"),
+        B: T.Tensor((M, N), "float32"),
+        scale: T.float32,
+        shift: T.int32,
+        on: T.bool,
+    ):
+        with T.Kernel(M, threads=32) as i:
+            for j in T.serial(N):
+                B[i, j] = T.if_then_else(on, A[i, j] * scale + T.cast(shift, "float32"), A[i, j])
+
+    return mixed
+
+
 def interleaved(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, float]:
-    """Median microseconds of each call."""
+    """The least microseconds of each call."""
+    clock = time.perf_counter if device == "cuda" else time.process_time
     for call in calls.values():
         for _ in range(20):
             call()
-    samples: dict[str, list[float]] = {name: [] for name in calls}
+    least = dict.fromkeys(calls, float("inf"))
     for _ in range(ROUNDS):
         for name, call in calls.items():
             if device == "cuda":
                 torch.cuda.synchronize()
-            start = time.perf_counter()
+            start = clock()
             for _ in range(BATCH):
                 call()
-            samples[name].append((time.perf_counter() - start) / BATCH * 1e6)
-    return {name: statistics.median(times) for name, times in samples.items()}
+            least[name] = min(least[name], (clock() - start) / BATCH * 1e6)
+    return least
+
+
+def floors() -> dict[str, Callable[..., Any]]:
+    """A packed function that does nothing, called through tvm-ffi and through the extension."""
+    compiler = shutil.which("c++")
+    assert compiler is not None, "the floor needs a C++ compiler"
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "nothing.cpp"), Path(folder, "nothing.so")
+        source.write_text('extern "C" int __tvm_ffi_nothing(void*, const void*, int, void*) { return 0; }\n')
+        subprocess.run([compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+        loaded, module = ctypes.CDLL(str(library)), load_module(library)
+    address = ctypes.cast(getattr(loaded, "__tvm_ffi_nothing"), ctypes.c_void_p).value
+    entry = extension.extension().Entry(address, 0, 1, False, (), RuntimeError, None, loaded)
+    return {"extension": entry, "tvm-ffi": module.get_function("nothing")}
 
 
 def calls(device: str) -> list[Line]:
-    target = "cuda" if device == "cuda" else "cpu"
+    """The figures of calls, one line for each goal and way."""
     a, b, c = (torch.ones(16, device=device) for _ in range(3))
     many = [torch.ones(16, device=device) for _ in range(20)]
-    kernel = tile.compile(add(), target=target, out_idx=[-1])
-    three, twenty = tile.compile(sums(3), target=target), tile.compile(sums(20), target=target)
-    jitted = tile.jit(jit_add.function, target=target)
-    times = interleaved(
-        {
-            "torch.add": lambda: torch.add(a, b),
-            "kernel": lambda: kernel(a, b),
-            "jit": lambda: jitted(a, b),
-            "three": lambda: three(a, b, c),
-            "twenty": lambda: twenty(*many),
-        },
-        device,
-    )
-    note = ", ".join(f"{name} {value:.2f} µs" for name, value in times.items())
-    return [
-        Line("kernel(a, b) with allocation, over torch.add", times["kernel"] / times["torch.add"], "×", 0.7, note=note),
-        Line("the jit call, more than the kernel's", times["jit"] - times["kernel"], "µs", 1.5),
-        Line("20 arguments, over 3", times["twenty"] / times["three"], "×", 2.0),
-    ]
+    wide, flat = torch.ones(4, 48, device=device)[:, :32], torch.ones(4, 32, device=device)
+    ways: dict[str, Callable[[], Any]] = {"torch.add": lambda: torch.add(a, b)}
+
+    def add_ways(way: str, kernel: Any, three: Any, twenty: Any, any_shape: Any) -> None:
+        ways[f"{way} kernel"] = lambda: kernel(a, b)
+        ways[f"{way} 3"] = lambda: three(a, b, c)
+        ways[f"{way} 20"] = lambda: twenty(*many)
+        ways[f"{way} mixed"] = lambda: any_shape(wide, flat, 2.0, 3, True)
+
+    for way in ("tvm_ffi", "cython"):
+        made = [
+            tile.compile(function, target=device, execution_backend=way, out_idx=out_idx)
+            for function, out_idx in ((add(), [-1]), (sums(3), None), (sums(20), None), (mixed(), None))
+        ]
+        add_ways(way, *made)
+        if way == "tvm_ffi":
+            add_ways("tvm_ffi, no extension,", *(kernel.entry.other for kernel in made))
+    for way, nothing in floors().items():
+        ways[f"floor, {way} 3"] = lambda nothing=nothing: nothing(a, b, c)
+        ways[f"floor, {way} 20"] = lambda nothing=nothing: nothing(*many)
+    jitted = tile.jit(jit_add.function, target=device)
+    operator = tile.op(tile.jit(jit_add.function, target=device))
+    ways["jit"] = lambda: jitted(a, b)
+    ways["operator"] = lambda: operator(a, b)
+    times = interleaved(ways, device)
+    print("\n| a call | µs | over torch.add |\n|---|---|---|")
+    for name, value in times.items():
+        print(f"| {name} | {value:.2f} | {value / times['torch.add']:.2f} |")
+    lines = [Line("the jit call, more than the kernel's", times["jit"] - times["tvm_ffi kernel"], "µs", 1.5)]
+    for way in ("tvm_ffi", "cython"):
+        kernel, three, twenty = (times[f"{way} {what}"] for what in ("kernel", "3", "20"))
+        note = f"{kernel:.2f} µs, torch.add {times['torch.add']:.2f} µs"
+        lines.append(
+            Line(
+                f"{way}: kernel(a, b) with allocation, over torch.add", kernel / times["torch.add"], "×", 0.7, note=note
+            )
+        )
+        note = f"{three:.2f} and {twenty:.2f} µs, {(twenty - three) / 17 * 1e3:.0f} ns for each more"
+        lines.append(Line(f"{way}: 20 arguments, over 3", twenty / three, "×", 2.0, note=note))
+    return lines
 
 
 _WARM = """

@@ -46,6 +46,10 @@ class Kernel:
         again: compiles the same kernel with further pass options.
     """
 
+    # A slot, so that the extension finds it: it makes calls of kernels go straight to the entry
+    # (`backends/packed_call.cpp`, hasten). What `__call__` says here is done where there are arguments by name.
+    __slots__ = ("__dict__", "__weakref__", "entry")
+
     def __init__(
         self,
         artifact: Artifact,
@@ -61,7 +65,7 @@ class Kernel:
         self.key = key
         self.origin = origin
         self.signature = Signature(artifact.function)
-        self.entry = entry
+        self.entry: Callable[..., Any] = entry
         self.latency: float | None = None
         self.config: Any = None
         self.ref_latency: float | None = None

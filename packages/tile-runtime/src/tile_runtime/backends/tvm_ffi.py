@@ -1,16 +1,17 @@
 """The execution backend ``tvm_ffi``: a shared library whose entry checks its own arguments, called as directly as can
 be.
 
-The library's entry is a packed function of the tvm-ffi C ABI. tvm-ffi hands it torch tensors without a copy, tells it
-torch's
-current stream and lends it torch's allocator; the entry does the checks, so nothing is left to do in Python but to
-turn a
-failed check into an `ArgumentError` that shows the parameter's line.
+The library's entry is a packed function of the tvm-ffi C ABI. The extension (`packed_call.cpp`) hands it torch's
+tensors, numbers and None, tells it torch's current stream and lends it torch's allocator. Arguments of any other kind,
+and all where there is no extension, go through tvm-ffi's own functions, which do the same. The entry does the checks,
+so nothing is left to do in Python but to turn a failed check into an `ArgumentError` that shows the parameter's line.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import ctypes
 import os
 import tempfile
 from collections.abc import Callable
@@ -53,8 +54,13 @@ def available() -> Ok | Reason:
     """Whether tvm-ffi is installed (found, not imported: that would load torch)."""
     import importlib.util
 
+    from . import extension
+
     if importlib.util.find_spec("tvm_ffi") is None:
         return Reason("tvm_ffi is not installed", "install apache-tvm-ffi")
+    compiled = extension.available()
+    if isinstance(compiled, Reason):
+        return Ok(f"tvm-ffi; a call costs some µs more than it could: {compiled.text}; {compiled.help}")
     return Ok("tvm-ffi")
 
 
@@ -65,13 +71,47 @@ def build(artifact: Artifact) -> Callable[..., Any]:
         ToolchainError: the library cannot be loaded.
         InternalError: the artifact has no library, or the library no such entry.
     """
+    from . import extension
+
     signature = Signature(artifact.function)
-    entry = _load(artifact)
+    module, library = library_of(artifact, _modules)
+    try:
+        function = module.get_function(artifact.entry)
+    except AttributeError:
+        raise InternalError("E-INTERNAL", f"{artifact.name}: {LIBRARY} has no entry {artifact.entry!r}") from None
+    other, lazy = through_tvm_ffi(function, signature), lazily_negatable(signature)
+    try:
+        return extension.entry(artifact, library, explainer(signature), other=other, lazy=lazy)
+    except ToolchainError:
+        return other  # `tile info` says why
+
+
+def through_tvm_ffi(function: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """A callable that goes through tvm-ffi's own function; takes whatever that takes."""
     if len(signature.outputs) > 1:
-        entry = _listing(entry, len(signature.outputs))
-    call = _allocating(entry, signature) if signature.outputs else _calling(entry, signature)
+        function = _listing(function, len(signature.outputs))
+    call = _allocating(function, signature) if signature.outputs else _calling(function, signature)
     places = lazily_negatable(signature)
     return _refusing_lazy(call, places, signature) if places else call
+
+
+def explainer(signature: Signature) -> Callable[..., Exception]:
+    """What `extension.entry` wants for `explain`."""
+
+    def explain(kind: str, message: str, context: str, args: tuple[Any, ...]) -> Exception:
+        if kind == "lazy":
+            return lazy_argument(signature, args) or ValueError("a tensor has the negative bit")
+        if kind == "BufferError":
+            error = BufferError(message)
+            return refused_argument(error, args, signature) or error
+        known = explained(kind, message, context, signature)
+        return known or getattr(builtins, kind, RuntimeError)(message)
+
+    return explain
+
+
+def _modules(path: str) -> tuple[Any, ctypes.CDLL]:
+    return load_module(path), ctypes.CDLL(path)
 
 
 def _calling(entry: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
@@ -164,14 +204,6 @@ def library_of(artifact: Artifact, load: Callable[[str], Any]) -> Any:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(name)
-
-
-def _load(artifact: Artifact) -> Callable[..., Any]:
-    module = library_of(artifact, load_module)
-    try:
-        return module.get_function(artifact.entry)
-    except AttributeError:
-        raise InternalError("E-INTERNAL", f"{artifact.name}: {LIBRARY} has no entry {artifact.entry!r}") from None
 
 
 def _opened(path: Path, artifact: Artifact, load: Callable[[str], Any]) -> Any:
