@@ -248,8 +248,8 @@ TEXTS = {
         (torch.empty(3, 4, device="meta"), B, 1.0),
         "error[E-ARG-STORAGE]: axpy: A has no memory\n" + DECLARED_A + "   expected: a tensor with storage\n"
         "   got:      a tensor on device meta\n"
-        "  help: pass a real tensor; under torch.compile or fake tensors, call the kernel through a registered torch "
-        "operator",
+        "  help: pass a real tensor; under torch.compile, torch.func or fake tensors, make the kernel an operator: "
+        "tile.op",
     ),
     "sparse": (
         (A, B.to_sparse(), 1.0),
