@@ -36,7 +36,15 @@ from tile_core.transform.thread_sync import Meetings, ThreadSync
 from .device import intrinsics
 from .device.table import CP_ASYNC_QUEUE
 from .target import architecture
-from .transform import BindThreads, ChooseVectors, LowerParallelNests, OrderBlocks, ThreadPlacement, VectorizeAtomics
+from .transform import (
+    BindThreads,
+    ChooseVectors,
+    LowerParallelNests,
+    OrderBlocks,
+    ThreadPlacement,
+    VectorizeAtomics,
+    VersionAlignment,
+)
 
 __all__ = ["pipeline"]
 
@@ -58,6 +66,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VerifyRegions,
             VerifyBufferInit,
             VerifyParallelLoop,
+            VersionAlignment,
             # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
             UnrollLoops,
             SelectInstructions,

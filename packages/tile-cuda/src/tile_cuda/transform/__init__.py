@@ -6,6 +6,7 @@ from .lower_parallel_nests import LowerParallelNests
 from .order_blocks import OrderBlocks
 from .thread_placement import ThreadPlacement, nest_constraints
 from .vectorize_atomics import VectorizeAtomics
+from .version_alignment import VersionAlignment
 
 __all__ = [
     "BindThreads",
@@ -14,6 +15,7 @@ __all__ = [
     "OrderBlocks",
     "ThreadPlacement",
     "VectorizeAtomics",
+    "VersionAlignment",
     "nest_constraints",
     "thread_index",
 ]
