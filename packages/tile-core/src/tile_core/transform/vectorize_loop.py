@@ -2,7 +2,7 @@
 
 Needs FLAT, leaves FLAT. The loop's extent may be anything: ``n // W`` whole vectors of W lanes run in a serial loop,
 the remaining ``n % W`` lanes in one statement whose loads and stores carry the predicate ``ramp(0, 1, W) <
-broadcast(rest)``. W comes from the widest element type in the body and the
+broadcast(rest)``. W is the loop's annotation ``lanes``, or comes from the widest element type in the body and the
 target's vector registers. A loop whose body cannot be executed on vectors (effects other than stores, a store that
 all lanes share, bounds that differ between lanes) becomes serial, which is always right.
 
@@ -80,7 +80,8 @@ class _VectorizeLoops(Rewriter):
     def rewrite_For(self, node: For) -> Stmt | None:
         if node.kind != "vectorized":
             return self.rewrite_children(node)
-        lanes = max(1, self.vector_bits // widest_bits(node.body))
+        chosen = node.annotation("lanes") if self.vector_bits else None
+        lanes = chosen or max(1, self.vector_bits // widest_bits(node.body))
         inner = self.rewrite(node.body)
         serial = node.with_(kind="serial", body=Seq(()) if inner is None else inner, annotations=())
         if lanes < 2 or inner is None or (isinstance(node.extent, IntImm) and node.extent.value < 2):

@@ -62,7 +62,16 @@ class _Choose(ScopedRewriter):
             return parts
         if body is None:
             return node.with_(kind="unroll")
-        inner = For(lane, const(0, lane.dtype), const(lanes, "int32"), "vectorized", body, span=node.span)
+        # What is computed between wide accesses may be wider than a register: there are many.
+        inner = For(
+            lane,
+            const(0, lane.dtype),
+            const(lanes, "int32"),
+            "vectorized",
+            body,
+            annotations=(("lanes", lanes),),
+            span=node.span,
+        )
         if lanes == extent:
             return inner
         return For(strip, const(0, strip.dtype), const(extent // lanes, "int32"), "unroll", inner, span=node.span)
