@@ -9,6 +9,7 @@ from .gemm import MatrixInstructions
 from .gemm_sparse import SparseMatrixInstructions
 from .nests import ThreadAtomic, ThreadFill, ThreadGemm, ThreadReduce, ThreadScan, ThreadSparseGemm
 from .reduce import ShuffleReduce
+from .staged import StagedStore
 
 __all__ = ["candidates"]
 
@@ -22,6 +23,7 @@ def candidates() -> tuple[Candidate, ...]:
         ShuffleReduce(),
         ThreadGemm(),
         ThreadSparseGemm(),
+        StagedStore(),
         ThreadCopy(),
         ThreadFill(),
         ThreadReduce(),

@@ -39,7 +39,7 @@ from ..transform.bind_threads import independent, thread_index
 from ..transform.thread_placement import nest_constraints
 from .nests import as_nest, outer_nests, spread
 
-__all__ = ["AsyncCopy", "ThreadCopy"]
+__all__ = ["AsyncCopy", "ThreadCopy", "aligned_rows"]
 
 INT32 = DType("int32")
 
@@ -154,12 +154,8 @@ def _width(op: Copy, facts: Facts) -> int:
     none."""
     src, dst = op.src, op.dst
     bits = dst.dtype.storage_bits
-    axes = [a for a, e in zip(src.tile_axes(), src.tile_extents()) if not is_one(e)]
     targets = [a for a, e in zip(dst.tile_axes(), dst.tile_extents()) if not is_one(e)]
-    if not axes or axes[-1] != src.buffer.ndim - 1 or not targets or targets[-1] != dst.buffer.ndim - 1:
-        return 0
-    strides = src.buffer.element_strides()
-    if not is_one(strides[-1]):
+    if not targets or targets[-1] != dst.buffer.ndim - 1:
         return 0
     extent = (dst.static_extents() or (0,))[-1]
     wanted = dict(op.annotations).get("coalesced_width")
@@ -168,11 +164,21 @@ def _width(op: Copy, facts: Facts) -> int:
         vector = width * 8 // bits
         if vector == 0 or width * 8 % bits or extent % vector:
             continue
-        rows = all(facts.divides(vector, s) for s in strides[:-1])
-        starts = facts.divides(vector, src.mins[-1]) and facts.divides(vector, dst.mins[-1])
-        if rows and starts and (_last_inside(src, facts) or facts.divides(vector, src.buffer.shape[-1])):
+        if aligned_rows(src, vector, facts) and facts.divides(vector, dst.mins[-1]):
             return width
     return 0
+
+
+def aligned_rows(region: BufferRegion, vector: int, facts: Facts) -> bool:
+    """Whether the region's rows are contiguous, begin at multiples of `vector` elements, and no `vector` of them
+    crosses the tensor's edge."""
+    buffer = region.buffer
+    axes = [a for a, e in zip(region.tile_axes(), region.tile_extents()) if not is_one(e)]
+    strides = buffer.element_strides()
+    if not axes or axes[-1] != buffer.ndim - 1 or not is_one(strides[-1]):
+        return False
+    starts = all(facts.divides(vector, s) for s in strides[:-1]) and facts.divides(vector, region.mins[-1])
+    return starts and (_last_inside(region, facts) or facts.divides(vector, buffer.shape[-1]))
 
 
 def _last_inside(src: BufferRegion, facts: Facts) -> bool:
