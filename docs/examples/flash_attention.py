@@ -1,8 +1,9 @@
 """Attention without the score matrix in memory (forward), in lazy style: causal or not, any lengths, grouped heads.
 
 Scores of one block of queries against one block of keys live in registers; a running maximum and sum per row (base 2)
-rescale what was accumulated before. Keys beyond the end and, with `causal`, keys after the query get the score -inf.
-Several query heads may share a key and value head.
+rescale what was accumulated before. A warp has whole rows of the scores (`FullRow`), so that warps exchange nothing.
+Keys beyond the end and, with `causal`, keys after the query get the score -inf. Several query heads may share a key
+and value head.
 """
 
 import math
@@ -65,13 +66,13 @@ def attention(
                     if causal:
                         visible = visible & (bx * block_M + i >= k * block_N + j)
                     scores[i, j] = T.if_then_else(visible, 0.0, -T.infinity(accum))
-                T.gemm(Q_shared, K_shared, scores, transpose_B=True)
+                T.gemm(Q_shared, K_shared, scores, transpose_B=True, policy=T.GemmWarpPolicy.FullRow)
                 T.copy(top, top_before)
                 T.reduce_max(scores, top, dim=1, clear=False)
                 for i in T.Parallel(block_M):
-                    rescale[i] = T.exp2((top_before[i] - top[i]) * scale)
+                    rescale[i] = T.exp2(top_before[i] * scale - top[i] * scale)
                 for i, j in T.Parallel(block_M, block_N):
-                    scores[i, j] = T.exp2((scores[i, j] - top[i]) * scale)
+                    scores[i, j] = T.exp2(scores[i, j] * scale - top[i] * scale)
                 T.reduce_sum(scores, block_sum, dim=1)
                 for i in T.Parallel(block_M):
                     total[i] = total[i] * rescale[i] + block_sum[i]
@@ -79,7 +80,7 @@ def attention(
                 for i, j in T.Parallel(block_M, dim):
                     acc[i, j] = acc[i, j] * rescale[i]
                 T.copy(V[bz, by // group, k * block_N : (k + 1) * block_N, :], V_shared)
-                T.gemm(weights, V_shared, acc)
+                T.gemm(weights, V_shared, acc, policy=T.GemmWarpPolicy.FullRow)
 
             for i, j in T.Parallel(block_M, dim):
                 acc[i, j] = acc[i, j] / total[i]

@@ -5,7 +5,7 @@ import tile_core.language as T
 
 
 @tile.jit(out_idx=[-1])
-def dynamic_matmul(block_M=64, block_N=64, block_K=32, stages=2, dtype="float16"):
+def dynamic_matmul(block_M=64, block_N=64, block_K=64, stages=3, dtype="float16"):
     """A kernel C = A @ B for A [m, k] and B [k, n], whatever m, n and k are."""
     m, n, k = T.dynamic("m, n, k")
 

@@ -5,7 +5,7 @@ import tile_core.language as T
 
 
 @tile.jit
-def splitk_kernel(M, N, K, split, block_M=64, block_N=64, block_K=32, stages=2, dtype="float16"):
+def splitk_kernel(M, N, K, split, block_M=64, block_N=64, block_K=64, stages=3, dtype="float16"):
     """A kernel C += A @ B, with C in fp32; every one of `split` blocks of a tile takes a share of K."""
     steps = T.ceildiv(T.ceildiv(K, block_K), split)
 
@@ -26,14 +26,24 @@ def splitk_kernel(M, N, K, split, block_M=64, block_N=64, block_K=32, stages=2, 
     return splitk
 
 
-def matmul(a, b, split=4):
-    """a @ b in fp32."""
+def matmul(a, b, split=None):
+    """a @ b in fp32; unless `split` is given, two blocks a processor share the tiles."""
     import torch
 
     (m, k), n = a.shape, b.shape[1]
+    if split is None:
+        tiles = -(-m // 64) * -(-n // 64)
+        split = max(1, min(2 * processors(a.device) // tiles, k // 256))
     c = torch.zeros(m, n, dtype=torch.float32, device=a.device)
     splitk_kernel(m, n, k, split)(a, b, c)
     return c
+
+
+def processors(device):
+    """The multiprocessors of a GPU; a CPU needs no more blocks than it has tiles anyway, or two."""
+    import torch
+
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
 
 
 def reference(a, b):

@@ -9,7 +9,7 @@ import tile_core.language as T
 
 
 @tile.jit
-def streamk_kernel(M, N, K, workers, block_M=64, block_N=64, block_K=32, stages=2, dtype="float16"):
+def streamk_kernel(M, N, K, workers, block_M=64, block_N=64, block_K=64, stages=3, dtype="float16"):
     """A kernel C += A @ B, with C in fp32, on `workers` blocks."""
     columns = T.ceildiv(N, block_N)
     steps = T.ceildiv(K, block_K)
@@ -48,8 +48,9 @@ def matmul(a, b, workers=None):
 
     (m, k), n = a.shape, b.shape[1]
     if workers is None:
+        # Two blocks of 128 threads fill a multiprocessor: while one waits, the other multiplies.
         on_gpu = a.device.type == "cuda"
-        workers = torch.cuda.get_device_properties(a.device).multi_processor_count if on_gpu else 5
+        workers = 2 * torch.cuda.get_device_properties(a.device).multi_processor_count if on_gpu else 5
     c = torch.zeros(m, n, dtype=torch.float32, device=a.device)
     streamk_kernel(m, n, k, workers)(a, b, c)
     return c

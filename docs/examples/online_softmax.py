@@ -1,6 +1,8 @@
 """Softmax of rows too long for registers: one pass finds the maximum and the sum, a second one writes.
 
-The running sum is rescaled whenever a block raises the running maximum.
+A block takes a row, a tile of `depth` × `lanes` columns after the other. Each lane keeps a maximum and a sum of its
+own, rescaled whenever a tile raises its maximum, so that the threads have nothing to tell each other before the row's
+end.
 """
 
 import tile_core as tile
@@ -8,36 +10,48 @@ import tile_core.language as T
 
 
 @tile.jit(out_idx=[-1])
-def online_softmax(M, N, block_M=4, block_N=256, dtype="float16"):
+def online_softmax(M, N, threads=256, depth=4, dtype="float16"):
     """A kernel Y = softmax(X, dim=1) for X [M, N], computed in fp32."""
     log2e = 1.4426950408889634
+    lanes = threads * 8
+    block_N = depth * lanes
 
     @T.prim_func
     def softmax(X: T.Tensor((M, N), dtype), Y: T.Tensor((M, N), dtype)):
-        with T.Kernel(T.ceildiv(M, block_M), threads=128) as bx:
-            x = T.alloc_fragment((block_M, block_N), "float32")
-            part = T.alloc_fragment((block_M,), "float32")
-            top = T.alloc_fragment((block_M,), "float32")
-            before = T.alloc_fragment((block_M,), "float32")
-            total = T.alloc_fragment((block_M,), "float32")
+        with T.Kernel(M, threads=threads) as row:
+            x = T.alloc_fragment((depth, lanes), "float32")
+            part = T.alloc_fragment((lanes,), "float32")
+            top = T.alloc_fragment((lanes,), "float32")
+            before = T.alloc_fragment((lanes,), "float32")
+            total = T.alloc_fragment((lanes,), "float32")
+            row_top = T.alloc_fragment((1,), "float32")
+            row_total = T.alloc_fragment((1,), "float32")
             T.clear(total)
-            T.fill(top, -T.infinity("float32"))
+            # Finite, as lanes beyond the end of a short row never see anything but -inf.
+            T.fill(top, T.min_value("float32"))
             for k in T.serial(T.ceildiv(N, block_N)):
-                for i, j in T.Parallel(block_M, block_N):
-                    column = k * block_N + j
-                    value = T.cast(X[bx * block_M + i, column], "float32") * log2e
+                for i, j in T.Parallel(depth, lanes):
+                    column = k * block_N + i * lanes + j
+                    value = T.cast(X[row, column], "float32") * log2e
                     x[i, j] = T.if_then_else(column < N, value, -T.infinity("float32"))
                 T.copy(top, before)
-                T.reduce_max(x, top, dim=1, clear=False)
-                for i, j in T.Parallel(block_M, block_N):
-                    x[i, j] = T.exp2(x[i, j] - top[i])
-                T.reduce_sum(x, part, dim=1)
-                for i in T.Parallel(block_M):
-                    total[i] = total[i] * T.exp2(before[i] - top[i]) + part[i]
+                T.reduce_max(x, top, dim=0, clear=False)
+                for i, j in T.Parallel(depth, lanes):
+                    x[i, j] = T.exp2(x[i, j] - top[j])
+                T.reduce_sum(x, part, dim=0)
+                for j in T.Parallel(lanes):
+                    total[j] = total[j] * T.exp2(before[j] - top[j]) + part[j]
+            T.reduce_max(top, row_top, dim=0)
+            for j in T.Parallel(lanes):
+                total[j] = total[j] * T.exp2(top[j] - row_top[0])
+            T.reduce_sum(total, row_total, dim=0)
+            for i in T.Parallel(1):
+                row_total[i] = 1.0 / row_total[i]
             for k in T.serial(T.ceildiv(N, block_N)):
-                for i, j in T.Parallel(block_M, block_N):
-                    value = T.cast(X[bx * block_M + i, k * block_N + j], "float32") * log2e
-                    Y[bx * block_M + i, k * block_N + j] = T.exp2(value - top[i]) / total[i]
+                for i, j in T.Parallel(depth, lanes):
+                    column = k * block_N + i * lanes + j
+                    value = T.cast(X[row, column], "float32") * log2e
+                    Y[row, column] = T.exp2(value - row_top[0]) * row_total[0]
 
     return softmax
 
@@ -51,8 +65,10 @@ def cases(small=False):
     """(label, kernel, reference, inputs, length of the sums)."""
     import torch
 
-    for m, n in [(5, 700)] if small else [(1024, 32000), (128, 100_000)]:
-        yield f"{m}×{n}", online_softmax(m, n), reference, (torch.randn(m, n, dtype=torch.float16) * 4,), 1
+    # Few rows leave processors idle unless each has many threads.
+    for m, n, threads in [(5, 700, 128)] if small else [(1024, 32000, 256), (128, 100_000, 1024)]:
+        kernel = online_softmax(m, n, threads)
+        yield f"{m}×{n}", kernel, reference, (torch.randn(m, n, dtype=torch.float16) * 4,), 1
 
 
 if __name__ == "__main__":
