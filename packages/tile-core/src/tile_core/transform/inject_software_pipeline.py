@@ -382,6 +382,15 @@ class _Emitter:
             users.setdefault(key, used_by[number])
         waits: dict[int, list[tuple[int, Stmt]]] = {}
         for (where, queue), allowed in pending.items():
+            # Groups finish in their order, so that a stricter wait before it, which runs whenever it does, is enough.
+            if any(
+                theirs == queue
+                and earlier < where
+                and stages[earlier, queue] == stages[where, queue]
+                and left + sum(1 for end in ends if earlier <= end < where) <= allowed
+                for (earlier, theirs), left in pending.items()
+            ):
+                continue
             self.waiting.setdefault(where, []).append((queue, allowed))
             wait = self.queues[queue].wait(allowed).with_(span=users[where, queue].span)
             waits.setdefault(where, []).append((stages[where, queue], wait))
