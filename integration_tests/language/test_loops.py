@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import tile_core.language as T
+from tile_runtime.sparse import compress, randn_semi_sparse
 
 from .places import PLACES, check
 
@@ -187,3 +188,43 @@ def test_how_parallel_loops_are_laid_out(place):
     if place == "emulated":
         assert "load<float, 2>" in kernel.kernel_source
         assert "tx * 8" in kernel.kernel_source
+
+
+def test_an_iteration_fills_elements_of_its_own(place):
+    """What a compressor of 2:4 sparse rows does, a row an iteration."""
+    rows, columns = 40, 32
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, columns), "float16"),
+        A_sparse: T.Tensor((rows, columns // 2), "float16"),
+        E: T.Tensor((rows, columns // 16), "int16"),
+    ):
+        with T.Kernel(T.ceildiv(rows, 32), threads=32) as bx:
+            a = T.alloc_shared((32, columns), "float16")
+            kept = T.alloc_shared((32, columns // 2), "float16")
+            e = T.alloc_shared((32, columns // 16), "int16")
+            places = T.alloc_local((4, 2), "int32")
+            count = T.alloc_local((1,), "int32")
+            T.copy(A[bx * 32, 0], a)
+            T.clear(kept)
+            T.clear(e)
+            for row in T.Parallel(32):
+                for group in T.serial(columns // 4):
+                    T.clear(count)
+                    T.fill(places[0:1, :], 3)
+                    for place_ in T.serial(4):
+                        if a[row, group * 4 + place_] != 0:
+                            T.device_assert(count[0] < 2)
+                            places[0, count[0] & 1] = place_
+                            kept[row, group * 2 + (count[0] & 1)] = a[row, group * 4 + place_]
+                            count[0] += 1
+                    e[row, group // 4] |= T.cast((places[0, 0] | places[0, 1] << 2) << group % 4 * 4, "int16")
+            T.copy(kept, A_sparse[bx * 32, 0])
+            T.copy(e, E[bx * 32, 0])
+
+    torch.manual_seed(0)
+    whole = randn_semi_sparse(rows, columns)
+    wanted = compress(whole)
+    outputs = [torch.zeros_like(x) for x in wanted]
+    check(place, main, whole, *outputs, want=dict(enumerate(wanted, 1)))

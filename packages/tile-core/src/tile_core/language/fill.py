@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import CompileError
 from ..frontend.builder import ScalarRef, reads_memory, require_builder
 from ..frontend.operators import is_expression
 from ..frontend.placeholder import refuse_placeholder
-from ..ir import as_expr, const
+from ..ir import BufferRegion, BufferStore, Expr, For, Stmt, Var, as_expr, cast, const
 from ..tileop import Fill
 from .operands import annotation_pairs, tile_region
 
@@ -51,4 +52,19 @@ def _fill(op: str, buffer: Any, value: Any, annotations: Mapping[str, Any] | Non
     if reads_memory(expr, region.buffer):
         # The value is what it was before the first element is written.
         expr = builder.bind("value", expr)
+    if region.buffer.memory.level == "thread" and any(
+        f.loop_kind in ("parallel", "vectorized") for f in builder.frames
+    ):
+        builder.emit(_element_by_element(region, expr))
+        return
     builder.emit_op(Fill(region, expr, annotation_pairs(op, {}, annotations), span=builder.span))
+
+
+def _element_by_element(region: BufferRegion, value: Expr) -> Stmt:
+    """Loops of stores: an iteration of a parallel loop has its thread's own elements, and no tile of the block."""
+    extents = region.tile_extents()
+    places = [Var(f"i{axis}" if axis else "i", DType("int32")) for axis in range(len(extents))]
+    stmt: Stmt = BufferStore(region.buffer, cast(value, region.dtype), region.indices(tuple(places)))
+    for place, extent in reversed(list(zip(places, extents))):
+        stmt = For(place, const(0, "int32"), extent, "serial", stmt)
+    return stmt
