@@ -1,6 +1,7 @@
 """Random kernels, interpreted, on the CPU and as emulated CUDA; what does not agree is made smaller and kept.
 
     python -m tools.fuzz --seconds 600 --from 1000      kernels from seed 1000 on, for ten minutes
+    python -m tools.fuzz --seconds 600 --stats          and say how often each value of each axis came up
     python -m tools.fuzz --seed 1234                    one kernel, with its text and what came of it
     python -m tools.fuzz --file kernel.py               a kernel that was kept, once more
 
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import selectors
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,11 +23,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from .coverage import axes, report
 from .kernels import Program, random_kernel
 
 # A worker loads a library for every kernel, and none of them leaves its memory.
 _KERNELS_A_WORKER = 100
-_PATIENCE_SECONDS = 180
+_PATIENCE_SECONDS = 400
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,12 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="this kernel alone")
     parser.add_argument("--file", type=Path, help="a kernel that was kept")
     parser.add_argument("--out", type=Path, default=Path("fuzz-faults"), help="where faults go")
-    parser.add_argument("--places", default="cpu,cuda", help="where kernels run, apart by commas")
+    parser.add_argument(
+        "--places", default="cpu,cuda", help="where kernels run, apart by commas; interpreted alone if empty"
+    )
+    parser.add_argument("--stats", action="store_true", help="print how often each value of each axis came up")
     parser.add_argument("--no-minimise", action="store_true", help="keep kernels as they are")
     parser.add_argument("--minimise", action="store_true", help="with --file or --seed: make the kernel smaller")
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    places = tuple(given.places.split(","))
+    places = tuple(given.places.split(",")) if given.places else ()
     if given.worker is not None:
         return _work(given.first, given.worker, places)
     if given.seed is not None or given.file is not None:
@@ -78,43 +85,81 @@ def _one(program: Program, places: tuple[str, ...], smaller: bool) -> int:
 
 def _work(first: int, count: int, places: tuple[str, ...]) -> int:
     """The worker: a line of JSON when a kernel begins and one when it ends."""
-    from tile_core.settings import settings
-
     from .judge import judge
 
     for seed in range(first, first + count):
         print(json.dumps({"begin": seed}), flush=True)
-        with tempfile.TemporaryDirectory(prefix="tile-fuzz-") as folder, settings.scope(cache_dir=Path(folder)):
-            verdict = judge(random_kernel(seed), places)
+        verdict = judge(random_kernel(seed), places)
         row = {"seed": seed, "kind": verdict.kind, "where": verdict.where, "detail": verdict.detail}
         print(json.dumps({**row, "refused": verdict.refused}), flush=True)
     return 0
 
 
 def _campaign(given: argparse.Namespace, places: tuple[str, ...]) -> int:
-    begin, seed = time.monotonic(), given.first
-    kinds: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    faults: dict[str, list[int]] = {}
-    while time.monotonic() - begin < given.seconds:
-        for row in _rows(seed, places, begin + given.seconds):
-            seed = row["seed"] + 1
-            kinds[row["kind"]] += 1
-            refused.update(f"{place} {code}" for place, code in row["refused"].items())
-            if row["kind"] in ("agree", "refused"):
-                continue
-            mark = f"{row['kind']} {row['where']} {row['detail'].splitlines()[0][:80] if row['detail'] else ''}"
-            known = faults.setdefault(mark if row["kind"] != "differs" else f"differs {row['where']}", [])
-            known.append(row["seed"])
-            print(f"seed {row['seed']}: {mark}", flush=True)
-            _keep(given, row, len(known), places)
-        minutes = (time.monotonic() - begin) / 60
-        total = sum(kinds.values())
-        print(f"{total} kernels in {minutes:.1f} min, {total / minutes:.1f} a minute; {dict(kinds)}", flush=True)
-    print(f"refused: {dict(refused.most_common())}")
-    for mark, seeds in faults.items():
-        print(f"{len(seeds):4} × {mark}: seeds {seeds[:8]}")
-    return int(bool(faults))
+    tally = _Tally()
+    seed, end = given.first, tally.begin + given.seconds
+    # The emulator's engine, which takes longer to compile than three kernels, is kept from worker to worker.
+    with tempfile.TemporaryDirectory(prefix="tile-fuzz-") as cache:
+        os.environ["TILE_CACHE_DIR"] = cache
+        while time.monotonic() < end:
+            for row in _rows(seed, places, end):
+                seed = row["seed"] + 1
+                if not tally.count(row):
+                    continue
+                print(f"seed {row['seed']}: {_mark(row)}", flush=True)
+                _keep(given, row, tally.faults[_mark(row)].index(row["seed"]), places)
+            print(tally.rate(), flush=True)
+            for folder in (*Path(cache).glob("emulator/*"), *Path(cache).glob("[!e]*")):
+                if not folder.name.startswith("engine-"):
+                    shutil.rmtree(folder, ignore_errors=True)
+    print(tally)
+    if given.stats:
+        print(report(tally.axes))
+    return int(bool(tally.faults))
+
+
+class _Tally:
+    """What a run has found so far."""
+
+    def __init__(self) -> None:
+        self.begin = time.monotonic()
+        self.kinds: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.faults: dict[str, list[int]] = {}
+        self.axes: Counter[tuple[str, str]] = Counter()
+
+    def count(self, row: dict) -> bool:
+        """Takes a result in; whether it is a fault."""
+        self.kinds[row["kind"]] += 1
+        self.refused.update(f"{place} {code}" for place, code in row["refused"].items())
+        self.axes.update(axes(random_kernel(row["seed"])))
+        if row["kind"] in ("agree", "refused"):
+            return False
+        self.faults.setdefault(_mark(row), []).append(row["seed"])
+        return True
+
+    def rate(self) -> str:
+        """Kernels a minute, and a minute of processor time, compilers and all."""
+        total, minutes = self.kinds.total(), (time.monotonic() - self.begin) / 60
+        used = os.times()
+        busy = (used.user + used.system + used.children_user + used.children_system) / 60
+        a_core_minute = f"{total / busy:.1f} a core-minute" if busy else ""
+        return (
+            f"{total} kernels in {minutes:.1f} min, {total / minutes:.1f} a minute, {a_core_minute}; {dict(self.kinds)}"
+        )
+
+    def __str__(self) -> str:
+        lines = [self.rate(), f"refused: {dict(self.refused.most_common())}"]
+        lines += [f"{len(seeds):4} × {mark}: seeds {seeds[:8]}" for mark, seeds in self.faults.items()]
+        return "\n".join(lines)
+
+
+def _mark(row: dict) -> str:
+    """What makes two faults one, as far as can be told."""
+    if row["kind"] == "differs" or not row["detail"]:
+        return f"{row['kind']} {row['where']}"
+    lines = row["detail"].strip().splitlines()
+    return f"{row['kind']} {row['where']} {(lines[-1] if lines[0].startswith('Traceback') else lines[0])[:90]}"
 
 
 def _rows(first: int, places: tuple[str, ...], end: float):
@@ -152,7 +197,7 @@ def _keep(given: argparse.Namespace, row: dict, number: int, places: tuple[str, 
     program = random_kernel(row["seed"])
     path = given.out / f"seed_{row['seed']}.py"
     path.write_text(text_of(program, f"{row['kind']} {row['where']}\n{row['detail']}"), encoding="utf-8")
-    if given.no_minimise or number > 2 or row["kind"] in ("crash", "hang"):
+    if given.no_minimise or number >= 2 or row["kind"] in ("crash", "hang"):
         return
     command = [sys.executable, "-m", "tools.fuzz", "--file", str(path), "--minimise", "--places", ",".join(places)]
     try:

@@ -165,7 +165,8 @@ class PersistentTileScheduler:
         if self.swizzle_size == 1:
             first, second = rest, panel
         else:
-            width = _smaller(self.swizzle_size, across - panel * self.swizzle_size)
+            # A worker that has had its last tile asks once more, for a number past the end: nothing divides by 0 there.
+            width = _extreme("max", 1, _extreme("min", self.swizzle_size, across - panel * self.swizzle_size))
             first, second = rest // width, panel * self.swizzle_size + rest % width
         return (first, second) if self.column_major else (second, first)
 
@@ -186,7 +187,7 @@ def _is_integer(value: Any) -> bool:
     return is_expression(value) and as_expr(value).dtype.is_int
 
 
-def _smaller(a: Any, b: Any) -> Any:
-    from .math import min as smaller
+def _extreme(name: str, a: int, b: Any) -> Any:
+    from . import math
 
-    return smaller(a, b) if is_expression(a) or is_expression(b) else (a if a < b else b)
+    return getattr(math, name)(a, b) if is_expression(b) else {"min": min, "max": max}[name](a, b)
