@@ -2,6 +2,8 @@
 # tools.fuzz.)
 # fuzz: {"seed": 1, "sizes": {"m": 5, "n": 3}, "special": false}
 m, n = T.dynamic("m, n")
+
+
 @T.prim_func
 def kernel(A: T.Tensor((m, n), "int32"), Z: T.Tensor((m, n), "int32")):
     with T.Kernel(2, threads=32) as bx:

@@ -1,6 +1,8 @@
 # A block's index of 64 bits was an int in C++, which functions of two equal types do not take. (Found by tools.fuzz.)
 # fuzz: {"seed": 1, "sizes": {"n": 93}, "special": false}
 n = T.dynamic("n", "int64")
+
+
 @T.prim_func
 def kernel(X: T.Tensor((n,), "int32"), Z: T.Tensor((n,), "int32")):
     with T.Kernel(T.ceildiv(n, 31), threads=32) as bx:

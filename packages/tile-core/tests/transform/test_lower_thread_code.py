@@ -37,6 +37,43 @@ def test_a_sync_ends_one_loop_and_starts_the_next(check_pass):
     )
 
 
+def test_a_variable_that_all_threads_count_up_has_a_copy_for_each(check_pass):
+    check_pass(
+        LowerThreadCode,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((2, 64), T.int32)):
+            with T.Kernel(1, threads=(64,)) as (bx, tx):
+                n = T.alloc_buffer((1,), T.int32, scope="local")
+                n[0] = 0
+                T.sync_threads()
+                while n[0] < 3:
+                    n[0] = n[0] + 1
+                    A[0, tx] = A[0, tx] * 2 + tx
+                T.sync_threads()
+                if n[0] == 3:
+                    T.sync_threads()
+                    A[1, tx] = n[0]
+        """,
+        """
+        @T.prim_func
+        def main(A: T.Buffer((2, 64), T.int32)):
+            with T.Kernel(1) as bx:
+                n = T.alloc_buffer((1, 64), T.int32, scope="local")
+                for tx in T.Parallel(64):
+                    n[0, tx] = 0
+                for ty in T.Parallel(64):
+                    while n[0, ty] < 3:
+                        n[0, ty] = n[0, ty] + 1
+                        A[0, ty] = A[0, ty] * 2 + ty
+                if n[0, 0] == 3:
+                    for tz in T.Parallel(64):
+                        A[1, tz] = n[0, tz]
+        """,
+        sizes=[{}],
+    )
+
+
 def test_values_bound_before_a_sync_live_on(check_pass):
     check_pass(
         LowerThreadCode,

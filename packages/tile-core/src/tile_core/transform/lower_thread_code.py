@@ -3,7 +3,9 @@
 Needs PIPED with tile ops lowered, leaves PIPED without threads: for targets on which one thread runs a whole block.
 Statements that depend on the thread become the body of a parallel loop over the threads; a block-wide sync ends one
 such loop and starts the next. What does not depend on the thread runs once. A value that threads keep across a sync
-(a local buffer, a bound variable) gets one element a thread, threads last, so that neighbours lie side by side.
+(a local buffer, a bound variable) gets one element a thread, threads last, so that neighbours lie side by side. So does
+a local buffer that is the same on all threads, where a loop over threads changes it and others see it: each thread
+changes its own copy, and what runs once reads the first thread's.
 
 Every thread must reach a sync of the block or of the grid: one under a condition or in a loop that differs between
 threads is an error, since there is no order of loops that could carry it out. What the lanes of a warp do together
@@ -15,7 +17,7 @@ thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..dtypes import DType
@@ -104,9 +106,11 @@ class _Threads:
                 self.count *= extent.value
         self.by_thread = has_thread_code(launch.body, launch.thread_vars)
         self.variant = variant_symbols(launch, self.by_thread)
+        self.guard: Buffer | None = None
+        self.copied: set[Buffer] = set()
+        self._find_copied(launch.body)
         self.kept: dict[Any, Buffer] = {}
         self.arrays: list[Buffer] = []
-        self.guard: Buffer | None = None
         self.conditions: list[Expr] = []
         self.meets_partly = False
         self.together = Together(self.count, self.array)
@@ -129,7 +133,7 @@ class _Threads:
         if self.is_thread_code(stmt) or (self.guard is not None and not _has_meeting(stmt)):
             return self.over_threads(stmt)
         if not self.differs(stmt) and not _has_meeting(stmt):
-            return stmt
+            return self.once(stmt)
         if isinstance(stmt, Seq):
             return self.sequence(stmt)
         if isinstance(stmt, Block):
@@ -137,7 +141,14 @@ class _Threads:
         if self._divergent_control(stmt) is not None:
             self._check_uniform(stmt)
             return self.divergent(stmt)
-        return stmt.map_children(lambda c: self.lower(c) if isinstance(c, Stmt) else c)
+        return stmt.map_children(lambda c: self.lower(c) if isinstance(c, Stmt) else self.once(c))
+
+    def once(self, node: Any) -> Any:
+        """What runs once for the block, with the first thread's copies."""
+        if not self.copied:
+            return node
+        copies = {buffer: wide for buffer, wide in self.kept.items() if buffer in self.copied}
+        return _Expand(copies, const(0, "int32")).rewrite(node)
 
     def sequence(self, stmt: Seq) -> Stmt:
         """Runs of statements of threads become one loop each; values bound in one and used in another are kept."""
@@ -155,7 +166,7 @@ class _Threads:
                 run.append(item)
             elif isinstance(item, Bind) and is_index(item.value) and item.var not in self.variant:
                 # The same on all threads and at all times: it need not end the run.
-                result.append(item)
+                result.append(self.once(item))
             else:
                 end_run()
                 result.append(self.lower(item))
@@ -170,7 +181,7 @@ class _Threads:
         """Thread-level buffers that differ between threads get one copy a thread."""
         allocations: list[Buffer] = []
         for buffer in stmt.allocations:
-            if buffer in self.variant:
+            if buffer in self.variant or buffer in self.copied:
                 wide = buffer.with_(shape=(*buffer.shape, const(self.count, "int32")))
                 self.kept[buffer] = wide
                 allocations.append(wide)
@@ -248,7 +259,25 @@ class _Threads:
 
     def differs(self, stmt: Stmt) -> bool:
         """Whether a statement does something else on different threads, or something that counts for each of them."""
-        return any(symbol in self.variant for symbol in symbols(stmt)) or (self.by_thread and _counts(stmt))
+        if any(symbol in self.variant for symbol in symbols(stmt)) or (self.by_thread and _counts(stmt)):
+            return True
+        return bool(self.copied) and not self.copied.isdisjoint(_written(stmt))
+
+    def _find_copied(self, body: Stmt) -> None:
+        """Finds the thread-level buffers that are the same on all threads, and that loops over threads change for
+        others to see. What writes them is the threads' own from then on, so it takes more than one sweep."""
+        while True:
+            before = len(self.copied)
+            stack: list[Stmt] = [body]
+            while stack:
+                stmt = stack.pop()
+                if self.is_thread_code(stmt):
+                    inside = {b for node in walk(stmt) if isinstance(node, Block) for b in node.allocations}
+                    self.copied |= set(_written(stmt)) - inside - self.variant
+                elif self.differs(stmt) or _has_meeting(stmt):
+                    stack += [c for c in stmt.child_nodes() if isinstance(c, Stmt)]
+            if len(self.copied) == before:
+                return
 
     # What threads do together
 
@@ -478,6 +507,14 @@ class _Expand(Rewriter):
         new = node.map_children(self.rewrite)
         wide = self.kept.get(node.buffer)
         return new if wide is None else new.with_(buffer=wide, indices=(*new.indices, self.thread))
+
+
+def _written(stmt: Stmt) -> Iterator[Buffer]:
+    """Thread-level buffers that a statement writes."""
+    for item in walk(stmt):
+        writes = isinstance(item, BufferStore) or (isinstance(item, AccessPtr) and item.mode != "r")
+        if writes and item.buffer.memory.level == "thread":
+            yield item.buffer
 
 
 def _touches_shared_memory(stmt: Stmt) -> bool:

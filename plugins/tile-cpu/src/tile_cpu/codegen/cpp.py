@@ -89,7 +89,8 @@ class CpuKernelPrinter(CppPrinter):
 
     def print_KernelLaunch(self, node: KernelLaunch) -> None:
         grid = [self.expr(g) for g in node.grid] + ["1"] * (3 - len(node.grid))
-        indices = [f"{self.type_name(v.dtype)} {self.name(v)}" for v in node.grid_vars] + ["int"] * (3 - len(node.grid_vars))
+        indices = [f"{self.type_name(v.dtype)} {self.name(v)}" for v in node.grid_vars]
+        indices += ["int"] * (3 - len(indices))
         extents = ", ".join(f"(int64_t){g}" for g in grid)
         # Blocks that meet have their tiles at the same time.
         meet = _meet(node)
