@@ -6,6 +6,8 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -114,6 +116,26 @@ def test_a_worker_that_dies_is_told_and_replaced(monkeypatch):
         assert caught.value.summary == "the process that compiled plus ended with exit code 3"
         (kernel,) = compile_all([make(6.0)], OPTIONS, pool=pool)
         assert kernel(torch.zeros(8))[0].item() == 6
+
+
+def test_a_worker_that_is_ended_while_it_compiles_leaves_nothing(monkeypatch, tmp_path):
+    compiler = tmp_path / "slow-compiler"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *--version*) echo slow ;; *-E*) exit 1 ;; *) sleep 60 ;; esac\n')
+    compiler.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TILE_CC", str(compiler))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    pool = WorkerPool(1)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(compile_all, [make(9.0)], OPTIONS, pool=pool)
+        while not list(scratch.glob("tile-cpu-*")):
+            assert not waiting.done()
+            time.sleep(0.05)
+        pool.close()
+        with pytest.raises(tile.InternalError, match="E-WORKER-DIED"):
+            waiting.result(20)
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_registry_that_workers_cannot_have_is_served_here(pool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -10,7 +11,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Child", "ChildEnded", "receive", "send", "start_module"]
+__all__ = ["Child", "ChildEnded", "end_when_told", "receive", "send", "start_module"]
+
+
+GRACE_SECONDS = 1.0
+"""How long a process has to end by itself."""
 
 
 class ChildEnded(Exception):
@@ -70,15 +75,24 @@ class Child:
             timer.cancel()
 
     def end(self) -> None:
-        """Kills the process, if there is one."""
+        """Ends the process, if there is one: told first, so that it removes what it wrote, then killed."""
         process, self._process = self._process, None
         if process is None:
             return
-        process.kill()
-        process.wait()
+        process.terminate()
+        try:
+            process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def end_when_told() -> None:
+    """Lets this process unwind where its parent ends it."""
+    signal.signal(signal.SIGTERM, lambda *given: sys.exit(1))
 
 
 def start_module(module: str) -> subprocess.Popen[bytes]:

@@ -17,7 +17,7 @@ from tile_core.settings import settings
 from tile_core.target import Target
 
 from .cache.artifact import artifact_files
-from .child import receive, send
+from .child import end_when_told, receive, send
 from .compiler import Request
 from .options import CompileOptions
 
@@ -26,6 +26,7 @@ __all__ = ["main"]
 
 def main() -> int:
     """Works until there is no more to do."""
+    end_when_told()
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     while True:
