@@ -189,6 +189,7 @@ WRONG = {
     "a number for an optional tensor": (scale, changed(1, 1)),
     "a tensor for a number": (scale, changed(2, A)),
     "a float for an int": (scale, changed(2, 1.5)),
+    "an int beyond its type": (scale, changed(2, 1 << 31)),
     "a text for a float": (scale, changed(3, "two")),
     "None for a float": (scale, changed(3, None)),
     "a float for a bool": (scale, changed(4, 1.0)),

@@ -139,8 +139,8 @@ CASES = {
         tail(
             "   expected: a tensor with storage",
             "   got:      a tensor on device meta",
-            "  help: pass a real tensor; under torch.compile or fake tensors, call the kernel through a registered "
-            "torch operator",
+            "  help: pass a real tensor; under torch.compile, torch.func or fake tensors, make the kernel an operator: "
+            "tile.op",
         ),
     ),
 }
@@ -316,3 +316,21 @@ def test_calls_from_many_threads_agree(scale):
     for thread in threads:
         thread.join(60)
     assert wrong == []
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [("int8", -128, 127), ("uint16", 0, 65535)])
+def test_an_integer_that_its_type_cannot_hold_is_refused(dtype, least, most):
+    kind = getattr(T, dtype)
+
+    @T.prim_func
+    def fill(n: kind, A: T.Tensor((4,), "int32")):
+        with T.Kernel(1, threads=32):
+            for i in T.Parallel(4):
+                A[i] = n
+
+    kernel = registry.runtime().compile(fill, {"target": "cpu", "out_idx": [1]})
+    assert [kernel(n).tolist()[0] for n in (least, most)] == [least, most]
+    for n in (least - 1, most + 1):
+        with pytest.raises(ArgumentError, match="E-ARG-RANGE") as caught:
+            kernel(n)
+        assert f"n must be from {least} to {most}, got {n}" in caught.value.summary

@@ -19,6 +19,7 @@ declare_codes(
         "E-ARG-COUNT": "a kernel was called with the wrong number of arguments",
         "E-ARG-NONE": "None was passed for a tensor that the kernel uses",
         "E-ARG-TYPE": "an argument is of the wrong kind (tensor, number, …)",
+        "E-ARG-RANGE": "an integer that its parameter's type cannot hold",
         "E-ARG-NDIM": "a tensor has the wrong number of dimensions",
         "E-ARG-DTYPE": "a tensor has the wrong element type",
         "E-ARG-SHAPE": "a tensor has the wrong shape",
@@ -127,6 +128,11 @@ _FIELDS: dict[str, tuple[str, str, str | None]] = {
     "argument count": ("E-ARG-COUNT", "takes {arguments}, got {got}", None),
     "none": ("E-ARG-NONE", "{argument} is None, and the kernel uses it", "pass a tensor for {argument}"),
     "type": ("E-ARG-TYPE", "{argument} must be {expected}, got {got}", "pass {expected} for {argument}"),
+    "range": (
+        "E-ARG-RANGE",
+        "{argument} must be {expected}, got {got}",
+        "pass a number of that range, or declare {argument} as a wider type",
+    ),
     "ndim": ("E-ARG-NDIM", "{argument} must have {dimensions}, got {got}", "reshape {argument}"),
     "dtype": (
         "E-ARG-DTYPE",

@@ -1,11 +1,10 @@
 """MakePackedAPI: the host function checks its arguments, binds sizes, allocates outputs and launches.
 
 Needs SPLIT, leaves PACKED. The order of checks is the order in which they are reported: argument count; the kind of
-every argument; then for each
-tensor in parameter order ndim, dtype, shape, strides, device, storage; then assumptions. A shape variable is defined
-by the first input that
-mentions it (outputs never define one); later mentions are checked against it. A tensor that no kernel uses and that
-defines no size may be None; where several such tensors have a size that is needed, one of them must be given.
+every argument; the range of every integer; then for each tensor in parameter order ndim, dtype, shape, strides,
+device, storage; then assumptions. A shape variable is defined by the first input that mentions it (outputs never
+define one); later mentions are checked against it. A tensor that no kernel uses and that defines no size may be None;
+where several such tensors have a size that is needed, one of them must be given.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ class _Packer:
                 self.handles[param] = handle
                 stmts.append(Bind(handle, host_call("arg_tensor", index, dtype=HANDLE), span=param.span))
             else:
-                stmts.append(Bind(param, host_call("arg_scalar", index, dtype=param.dtype), span=param.span))
+                stmts += self._scalar(param, index)
         self._choose_anchor(optional)
         for var, places in carriers.items():
             stmts += self._first_given(var, places)
@@ -249,6 +248,16 @@ class _Packer:
             kind = _SCALAR_KINDS[param.dtype.kind]
             ok, expected = arg_is(index, kind), {"handle": "a pointer as int"}.get(kind, kind)
         return check(ok, param.name, "type", expected, IntImm(index), span=param.span)
+
+    def _scalar(self, param: Var, index: int) -> list[Stmt]:
+        """A number as its type; one that the type cannot hold is refused, it would come as another one."""
+        dtype, checks = param.dtype, []
+        if dtype.is_int and not dtype.is_bool and dtype.bits < 64:
+            got = host_call("arg_scalar", index, dtype=INT64)
+            least, most = dtype.min_value, dtype.max_value
+            fits = binary("and", binary("ge", got, const(least, INT64)), binary("le", got, const(most, INT64)))
+            checks.append(check(fits, param.name, "range", f"from {least} to {most}", got, span=param.span))
+        return [*checks, Bind(param, host_call("arg_scalar", index, dtype=dtype), span=param.span)]
 
     def _tensor(self, buffer: Buffer, may_define: bool) -> list[Stmt]:
         tensor = self.handles[buffer]
