@@ -1,9 +1,15 @@
 """Gemm on the CPU: which candidate is taken, how its tiles lie, and what comes out."""
 
+import numpy as np
 import pytest
 
+import tile_core as tile
+import tile_core.language as T
+from tile_core.dtypes import DType
 from tile_core.errors import CompileError
+from tile_core.interpreter.values import numpy_type
 from tile_core.ir import Block, Call, walk
+from tile_core.testing.carriers import to_tensor
 
 
 def gemm(
@@ -81,7 +87,9 @@ SPARSE = """
 """
 
 
-@pytest.mark.parametrize(("dtype", "name"), [("float16", "expanding_micro_kernel"), ("float8_e4m3fn", "loops")])
+@pytest.mark.parametrize(
+    ("dtype", "name"), [("float16", "expanding_micro_kernel"), ("float8_e4m3fn", "expanding_micro_kernel")]
+)
 def test_a_sparse_operand_is_expanded_where_the_micro_kernel_takes_its_type(lowered, dtype, name):
     result = lowered(SPARSE.format(dtype=dtype))
     assert ("gemm_sp", name) in result.taken
@@ -95,11 +103,31 @@ def test_rows_that_would_alias_are_padded(lowered):
 
 
 def test_types_that_the_micro_kernel_lacks_run_as_loops(lowered):
-    result = lowered(gemm(dtype="float8_e4m3fn"))
+    result = lowered(gemm(dtype="tfloat32"))
     choices = [c for c in result.context.choices if c.op.name == "gemm"]
     assert [c.taken for c in choices] == ["loops", "loops"]
     for choice in choices:
-        assert dict(choice.considered)["micro_kernel"].startswith("A_shared is float8_e4m3fn; the micro-kernel takes")
+        assert dict(choice.considered)["micro_kernel"].startswith("A_shared is tfloat32; the micro-kernel takes")
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_operands_of_a_byte_are_widened_when_they_are_packed(dtype, rng):
+    @T.prim_func
+    def main(A: T.Tensor((40, 24), dtype), B: T.Tensor((20, 24), dtype), C: T.Tensor((40, 20), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            a, b = T.alloc_shared((40, 24), dtype), T.alloc_shared((20, 24), dtype)
+            c = T.alloc_fragment((40, 20), "float32")
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            T.copy(c, C)
+
+    kernel = tile.compile(main, target="cpu", out_idx=-1)
+    assert "tile::gemm<" in kernel.get_kernel_source()
+    given = [rng.normal(size=shape).astype(numpy_type(DType(dtype))) for shape in ((40, 24), (20, 24))]
+    found = kernel(*(to_tensor(g, DType(dtype)) for g in given))
+    wide = [g.astype(np.float64) for g in given]
+    assert np.allclose(found.numpy(), wide[0] @ wide[1].T, rtol=1e-5, atol=1e-4)
 
 
 def test_half_precision_operands(lowered):

@@ -43,6 +43,23 @@ def test_the_hardest_iteration_depends_on_the_slope(check_pass):
     assert repr(switch.condition) == "40 - 2 * 0 < M and 40 - 2 * 31 >= 0"
 
 
+def test_a_condition_on_a_name_of_the_body(check_pass):
+    text = """
+        @T.prim_func
+        def main(A: T.Buffer((M,), T.float32), B: T.Buffer((4, 32), T.float32)):
+            M = T.size_var(T.int32)
+            with T.Kernel(4) as bx:
+                for i in T.Parallel(32):
+                    row: T.int32 = bx * 32
+                    column: T.int32 = row + i
+                    B[bx, i] = T.if_then_else(column < M, A[column], 0.0)
+    """
+    changed = check_pass(LoopUnswitching, text, None, sizes=[{"M": 1}, {"M": 64}, {"M": 127}])
+    [switch] = [n for n in walk(changed.body) if isinstance(n, If)]
+    assert repr(switch.condition) == "bx * 32 + 31 < M"
+    assert not any(isinstance(n, Select) for n in walk(switch.then_body))
+
+
 def test_selects_between_values_and_conditions_on_memory_stay(check_pass):
     for condition, value in (("i < bx", "1.0"), ("A[i] > 0.0", "A[i]")):
         text = f"""

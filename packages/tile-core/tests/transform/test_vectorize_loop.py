@@ -262,3 +262,13 @@ def test_lanes_that_fall_together_are_gathered(check_pass):
     for index in ("i & 2", "i | 1", "(i + 1) ^ 1"):
         changed = check_pass(VectorizeLoop, kernel(f"for i in T.vectorized(48):\n    B[i] = A[{index}]"), None)
         assert not any(isinstance(i, Ramp) for i in _loaded(changed)), index
+
+
+def test_a_name_for_an_index_does_not_hide_neighbours(check_pass):
+    text = kernel("for i in T.vectorized(64):\n    at: T.int32 = i + 0 * bx\n    B[at] = A[at] + A[63 - at]")
+    changed = check_pass(VectorizeLoop, text, None)
+    assert all(isinstance(i, Ramp) for i in _loaded(changed))
+    # What reads memory keeps its name: it is read once, before what is stored after it.
+    number = "at: T.int32 = T.cast(A[0], T.int32) + i"
+    text = kernel(f"for i in T.vectorized(64):\n    {number}\n    B[i] = T.cast(at, T.float32)")
+    assert any(isinstance(n, Bind) for n in walk(check_pass(VectorizeLoop, text, None).body))

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..ir import (
     Binary,
+    Bind,
     Buffer,
     BufferLoad,
     Expr,
@@ -61,7 +62,7 @@ class _Unswitch(Rewriter):
             # A serial loop round parallel ones goes over tiles: most of them are whole, and only the last has an edge.
             return self.rewrite_children(node)
         conditions = _guards(body)
-        inside = None if not conditions else _whole_nest(conditions, loops, bound_symbols(body))
+        inside = None if not conditions else _whole_nest(_spelt_out(conditions, body), loops, bound_symbols(body))
         if inside is None:
             return self.rewrite_children(node)
         fast = _Decide(conditions).rewrite(node)
@@ -87,6 +88,15 @@ def _guards(body: Stmt) -> list[Expr]:
                 if is_index(condition) and not any(structural_equal(condition, known) for known in found):
                     found.append(condition)
     return found
+
+
+def _spelt_out(conditions: list[Expr], body: Stmt) -> list[Expr]:
+    """Conditions with the arithmetic that their names stand for in place of names that the body gives."""
+    values: dict[Var, Expr] = {}
+    for item in walk(body):
+        if isinstance(item, Bind) and is_index(item.value):
+            values[item.var] = substitute(item.value, values)
+    return [substitute(c, values) for c in conditions] if values else conditions
 
 
 def _whole_nest(conditions: list[Expr], loops: list[For], inner: set[Any]) -> Expr | None:

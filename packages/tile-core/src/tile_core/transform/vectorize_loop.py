@@ -256,6 +256,10 @@ class _Vectorize:
 
     def bind(self, stmt: Bind) -> Stmt:
         value = self.value(stmt.value)
+        if isinstance(value, Ramp) and _is_arithmetic(value):
+            # A name would hide from loads and stores that these are neighbours.
+            self.values[stmt.var] = value
+            return Seq(())
         var = Var(stmt.var.name, value.dtype, span=stmt.var.span)
         self.values[stmt.var] = var
         return Bind(var, value, span=stmt.span)
@@ -339,6 +343,9 @@ class _Vectorize:
             return self.select(expr)
         if isinstance(expr, Let):
             value = self.value(expr.value)
+            if isinstance(value, Ramp) and _is_arithmetic(value):
+                self.values[expr.var] = value
+                return self.value(expr.body)
             var = Var(expr.var.name, value.dtype)
             self.values[expr.var] = var
             return Let(var, value, self.value(expr.body), span=expr.span)
@@ -454,6 +461,10 @@ def widest_bits(body: Any) -> int:
             widest = max(widest, item.dtype.bits)
         stack.extend(item.child_nodes())
     return widest
+
+
+def _is_arithmetic(index: Expr) -> bool:
+    return not any(isinstance(i, (BufferLoad, Call)) for i in walk(index))
 
 
 def _reads(index: Expr) -> bool:

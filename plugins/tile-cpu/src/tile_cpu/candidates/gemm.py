@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tile_core.dtypes import SCALAR_NAMES, DType
 from tile_core.ir import AccessPtr, Buffer, BufferRegion, Stmt, const
 from tile_core.tileop import Candidate, Constraint, Declined, Facts, Gemm, LowerContext, MatrixProduct, Ok
 
@@ -13,7 +14,11 @@ from ..layouts import pitch_of, rows, stored_rows, transposed
 __all__ = ["MicroKernel", "PackingMicroKernel", "by_rows", "call_gemm", "clocks", "supported"]
 
 # Types that the header multiplies; the product is kept in float32, float64 or int32.
-_INPUTS = ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32")
+_INPUTS = (
+    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32"),
+    # Widened when they are packed.
+    *(name for name in SCALAR_NAMES if DType(name).is_float and DType(name).bits == 8),
+)
 _RESULTS = ("float32", "float64", "int32", "float16")
 
 
