@@ -37,6 +37,7 @@ from .device import intrinsics
 from .device.table import CP_ASYNC_QUEUE
 from .target import architecture
 from .transform import (
+    AsynchronousNests,
     BindThreads,
     ChooseVectors,
     LowerParallelNests,
@@ -69,6 +70,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             VersionAlignment,
             # How each op is carried out, where its tiles lie, what overlaps: CHOSEN, LAID_OUT, PIPED
             UnrollLoops,
+            AsynchronousNests,
             SelectInstructions,
             LayoutInference(ThreadPlacement()),
             PipelinePlanning,

@@ -41,8 +41,9 @@ class Recorder:
     def __init__(self) -> None:
         self.launches: list[tuple] = []
 
-    def launch(self, kernel, grid, threads, shared, arguments, device, stream) -> None:
-        self.launches.append((kernel, tuple(grid), tuple(threads), shared, [a.value for a in arguments]))
+    def launch(self, kernel, grid, threads, shared, arguments, device, stream, **options) -> None:
+        found = (kernel, tuple(grid), tuple(threads), shared, [a.value for a in arguments])
+        self.launches.append((*found, options) if options else found)
 
 
 def scale(out_idx=()) -> PrimFunc:
@@ -110,6 +111,20 @@ def test_a_wrong_argument_has_the_code_that_the_c_stub_gives(arguments, code):
     with pytest.raises(ArgumentError) as caught:
         call(*arguments)
     assert caught.value.code == code and not recorder.launches
+
+
+def test_a_tensor_that_should_stay_in_the_cache_comes_with_its_size():
+    function = scale()
+    hint = ("l2_hit_ratio", ((function.params[2], 0.25),))
+    hinted = function.with_(body=function.body.with_(annotations=(hint,)))
+    recorder = Recorder()
+    text = print_host_python(lowered(hinted)["scale"])
+    call = HostCall(hinted, text, recorder, {"scale_kernel": 0}, windows={"scale_kernel": (2, 0.25)})
+    a, b = torch.zeros(300), torch.zeros(300)
+    call(a, 2.0, b)
+    ((*_, arguments, options),) = recorder.launches
+    assert arguments == [a.data_ptr(), 2.0, b.data_ptr(), 300]
+    assert options == {"window": (b.data_ptr(), 1200, 0.25)}
 
 
 def test_an_artifact_becomes_a_callable_that_wants_device_tensors():

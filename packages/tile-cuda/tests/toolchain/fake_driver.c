@@ -19,7 +19,10 @@ static void* current;
 
 int cuInit(unsigned flags) { note("init", 0, 0); return has("no_device") ? 100 : 0; }
 int cuDeviceGet(int* handle, int device) { *handle = device; return 0; }
-int cuDeviceGetAttribute(int* value, int attribute, int device) { *value = attribute == 97 ? 99 * 1024 : attribute == 75 ? 7 : 5; return 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  *value = attribute == 97 ? 99 * 1024 : attribute == 75 ? 7 : attribute == 108 ? 3 << 20 : attribute == 109 ? 128 << 20 : 5;
+  return 0;
+}
 int cuDevicePrimaryCtxRetain(void** context, int device) {
   note("retain %lld", device, 0);
   *context = (void*)(long long)(0x100 + device);
@@ -51,6 +54,32 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
 int cuLaunchCooperativeKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                               unsigned shared, void* stream, void** arguments) {
   note("launch %lld blocks together of %lld", (long long)gx * gy * gz, (long long)bx * by * bz);
+  return 0;
+}
+int cuCtxGetLimit(size_t* value, int limit) { *value = 1 << 10; return 0; }
+int cuCtxSetLimit(int limit, size_t value) { note("limit %lld = %lld", limit, (long long)value); return 0; }
+/* As cuda.h lays out CUlaunchConfig and its attributes. */
+struct attribute {
+  int id;
+  char pad[4];
+  union {
+    char room[64];
+    struct { void* base; size_t bytes; float ratio; int hit, miss; } window;
+    int cooperative;
+  } value;
+};
+struct config { unsigned grid[3], block[3], shared; void* stream; struct attribute* attributes; unsigned count; };
+int cuLaunchKernelEx(const struct config* c, void* function, void** arguments, void** extra) {
+  for (unsigned i = 0; i < c->count; i++) {
+    const struct attribute* a = c->attributes + i;
+    if (a->id == 1) {
+      note("window over %lld bytes, first argument %lld", (long long)a->value.window.bytes,
+           a->value.window.base == *(void**)arguments[0]);
+      note("per mille %lld, properties %lld", (long long)(a->value.window.ratio * 1000), a->value.window.hit * 10 + a->value.window.miss);
+    }
+    if (a->id == 2) note("together %lld", a->value.cooperative, 0);
+  }
+  note("launch %lld blocks of %lld", (long long)c->grid[0] * c->grid[1] * c->grid[2], (long long)c->block[0] * c->block[1] * c->block[2]);
   return 0;
 }
 int cuGetErrorName(int code, const char** text) {

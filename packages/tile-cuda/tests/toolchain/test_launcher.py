@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -46,11 +47,16 @@ def library(tmp_path_factory, flat):
 
 
 @pytest.fixture(scope="module")
-def outcomes(library):
-    folder = library.parent
+def driver(library):
+    path = library.parent / "libcuda.so.1"
     source, soname = str(HERE / "fake_driver.c"), "-Wl,-soname,libcuda.so.1"
-    subprocess.run(["cc", "-shared", "-fPIC", "-w", source, soname, "-o", str(folder / "libcuda.so.1")], check=True)
-    return run(library, folder, SCENARIOS, with_driver=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", source, soname, "-o", str(path)], check=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def outcomes(library, driver):
+    return run(library, library.parent, SCENARIOS, with_driver=True)
 
 
 LOAD = ["capture mode 2", "load cubin", "attribute 8 = 65536", "capture mode 0"]
@@ -103,6 +109,50 @@ def test_a_newer_device_compiles_the_text(outcomes):
 )
 def test_what_the_driver_refuses_is_said_with_kernel_and_configuration(name, text, outcomes):
     assert text in outcomes[name]["error"]
+
+
+def kept_in_cache(elements: int):
+    """add_one with half of its first tensor to stay in the second-level cache."""
+    function = add_one(elements=elements)
+    hint = ("l2_hit_ratio", ((function.params[0], 0.5),))
+    return function.with_(body=function.body.with_(annotations=(hint,)))
+
+
+WINDOW = ["window over 65536 bytes, first argument 1", "per mille 500, properties 21", "launch 128 blocks of 32"]
+
+
+def test_a_launch_has_a_window_over_what_should_stay_in_the_cache(library, driver, flat, tmp_path):
+    path = tmp_path / "kernel.so"
+    path.write_bytes(flat(kept_in_cache(16384)).build()["kernel.so"])
+    found = run(path, library.parent, {"twice": ("", [0, 0])}, with_driver=True)["twice"]
+    assert found["error"] == ""
+    # A part of the cache is set aside once.
+    assert found["asked"][6:] == ["limit 6 = 65536", *WINDOW, "pop", "push 0", *WINDOW, "pop"]
+
+
+def test_the_launch_from_python_has_the_same_window(driver, monkeypatch, tmp_path):
+    from tile_cuda.driver import DriverModule, module
+
+    monkeypatch.setattr(module, "_driver", lambda: ctypes.CDLL(str(driver)))
+    monkeypatch.setattr(module, "_context", lambda device: ctypes.c_void_p(0x100))
+    monkeypatch.setenv("FAKE_CUDA_LOG", str(tmp_path / "log"))
+    kernels = DriverModule(b"\x7fELF")
+    arguments = [ctypes.c_void_p(0x1000), ctypes.c_void_p(0x2000)]
+    for _ in range(2):
+        kernels.launch("k", (128,), (32,), 0, arguments, 0, 0, window=(0x1000, 65536, 0.5))
+    asked = (tmp_path / "log").read_text().splitlines()
+    assert asked[4:] == ["limit 6 = 65536", *WINDOW, "pop", "push 0", *WINDOW, "pop"]
+    # More than the device sets aside, in a cooperative launch.
+    kernels.launch("k", (2,), (32,), 0, arguments, 0, 0, cooperative=True, window=(0x1000, 1 << 30, 1.0))
+    asked = (tmp_path / "log").read_text().splitlines()[-6:]
+    assert asked == [
+        f"limit 6 = {3 << 20}",
+        f"window over {128 << 20} bytes, first argument 1",
+        "per mille 1000, properties 21",
+        "together 1",
+        "launch 2 blocks of 32",
+        "pop",
+    ]
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a driver")

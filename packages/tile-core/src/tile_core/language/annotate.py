@@ -171,8 +171,9 @@ def annotate_restrict_buffers(*buffers: Any) -> None:
 
 
 def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, Any]) -> None:
-    """How much of a tensor should stay in the second-level cache: a hint about speed, kept with the kernel; no target
-    of this version acts on it.
+    """How much of a tensor should stay in the second-level cache while the kernel runs: CUDA launches it with an access
+    policy window over that tensor. A launch has one window, so one tensor can be named. Targets without such a cache
+    leave the hint aside.
 
     Args:
         l2_hit_ratio_map: tensor → a number from 0 to 1.
@@ -189,7 +190,15 @@ def annotate_l2_hit_ratio(l2_hit_ratio_map: Mapping[Any, Any]) -> None:
                 help="give a number from 0 to 1 for a tensor in device memory",
             )
         found.append((buffer, float(value)))
-    kernel.annotations["l2_hit_ratio"] = (*kernel.annotations.get("l2_hit_ratio", ()), *found)
+    pairs = (*kernel.annotations.get("l2_hit_ratio", ()), *found)
+    if len(pairs) > 1:
+        raise CompileError(
+            "E-ANNOTATE",
+            "T.annotate_l2_hit_ratio names more than one tensor",
+            facts=[f"found {', '.join(buffer.name for buffer, _ in pairs)}", "allowed: one; a launch has one window"],
+            help="name the tensor that is read most often, and give others an eviction_policy in T.copy",
+        )
+    kernel.annotations["l2_hit_ratio"] = pairs
 
 
 def annotate_compile_flags(flags: Any) -> None:

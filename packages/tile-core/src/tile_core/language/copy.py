@@ -36,8 +36,8 @@ def copy(
         src, dst: from where, to where.
         coalesced_width: elements a thread should move at once (CUDA).
         disable_tma: never by the tensor copy engine; targets without one ignore it.
-        eviction_policy: evict_normal, evict_first or evict_last: what the cache should do with it; no target of this
-            version acts on it.
+        eviction_policy: evict_normal, evict_first or evict_last: what the second-level cache should do with it, where
+            the target can say so (CUDA from sm_80 on).
         prefer_instruction: cp_async or tma, where the target has it and it is legal (else an error says why not); sync
             for a copy that is done at once.
         annotations: further hints, by name.

@@ -55,8 +55,8 @@ def Parallel(
         extents: one or more extents, outermost first.
         coalesced_width: elements a thread should access at once.
         loop_layout: a T.Fragment that maps iterations to threads.
-        prefer_async: whether copies from global to shared memory in the body should be asynchronous; a hint that is
-            kept, and that no target of this version acts on (T.copy and T.async_copy are).
+        prefer_async: whether a nest that only moves a tile from global to shared memory should be an asynchronous copy,
+            where the target has such copies.
         annotations: further hints, by name.
     """
     if not extents:

@@ -333,7 +333,7 @@ def parallel_nest(
     return stmt
 
 
-_LOOP_ANNOTATIONS = ("coalesced_width", "loop_layout", "prefer_async")
+_LOOP_ANNOTATIONS = ("coalesced_width", "loop_layout", "prefer_async", "eviction_policy")
 
 
 def store_to(region: BufferRegion, tile_indices: Sequence[Expr], value: Expr, op: Any) -> Stmt:

@@ -30,6 +30,7 @@ from ..ir import (
     StringImm,
     Var,
     Visitor,
+    binary,
     cast,
     const,
     seq,
@@ -101,6 +102,12 @@ class _Split(Rewriter):
                 arguments.append(AccessPtr(symbol, zero, const(0, "int32"), "rw"))
             else:
                 arguments.append(cast(symbol, narrow[symbol].dtype) if symbol in narrow else symbol)
+        for buffer, ratio in node.annotation("l2_hit_ratio", ()):
+            places = [i for i, s in enumerate(symbols) if isinstance(s, Buffer) and _root(s) is _root(buffer)]
+            if places and self.kernels[-1].name == name:
+                # One more argument of the launch, behind the kernel's own: how long the window is.
+                self.kernels[-1] = self.kernels[-1].with_attr("l2_window", (places[0], ratio))
+                arguments.append(_bytes(_root(buffer)))
         grid = [*node.grid, *[const(1, "int32")] * (3 - len(node.grid))]
         threads = [*node.threads, *[const(1, "int32")] * (3 - len(node.threads))]
         call = host_call("launch", StringImm(name), *grid, *threads, 0, *arguments, dtype=DType("int32"))
@@ -135,6 +142,14 @@ class _Split(Rewriter):
                 body = attr.with_(body=body)
                 used |= {_root(n.buffer) for n in walk(attr.value) if isinstance(n, BufferLoad)}
         return body
+
+
+def _bytes(buffer: Buffer) -> Expr:
+    """How many bytes a tensor without gaps has, int64."""
+    bits: Expr = const(buffer.dtype.storage_bits, "int64")
+    for extent in buffer.shape:
+        bits = binary("mul", bits, cast(extent, "int64"))
+    return binary("floordiv", binary("add", bits, 7), 8)
 
 
 class _SourceArguments(Visitor):

@@ -122,6 +122,7 @@ class CudaKernelPrinter(CppPrinter):
         self.lines_of: dict[str, list[int]] = {}
         self.shared_bytes = 0
         self.threads = 1
+        self.eviction = ""
         self._taken.update(_RESERVED)
 
     def function(self, function: PrimFunc) -> str:
@@ -193,6 +194,11 @@ class CudaKernelPrinter(CppPrinter):
         self.stmt(node.body)
 
     def print_Attr(self, node: Attr) -> None:
+        if node.key == "eviction":
+            outer, self.eviction = self.eviction, node.subject
+            self.stmt(node.body)
+            self.eviction = outer
+            return
         if node.key != "address" or node.value is None:
             super().print_Attr(node)
             return
@@ -268,11 +274,17 @@ class CudaKernelPrinter(CppPrinter):
         count, rest = divmod(buffer.dtype.storage_bits * lanes, 8)
         return rest == 0 and not self._in_registers(buffer) and (count in _ACCESS_BYTES or count % 16 == 0)
 
+    def _is_cached(self, buffer: Buffer) -> bool:
+        """Whether accesses say what the second-level cache should do."""
+        return bool(self.eviction) and _root(buffer).memory.level == "device" and not holds_nibbles(buffer)
+
     def expr_BufferLoad(self, node: BufferLoad) -> str:
         index, lanes, buffer = node.indices[0], node.dtype.lanes, node.buffer
         ctype = self.type_name(buffer.dtype)
         if lanes == 1:
             loaded = f"{self.pointer(buffer)}[{self.expr(index)}]{'.get()' if holds_nibbles(buffer) else ''}"
+            if self._is_cached(buffer):
+                loaded = f"tile::load_cached<tile::{self.eviction}, {ctype}, 1>({self.address(buffer, index)})[0]"
             return loaded if node.predicate is None else f"({self.expr(node.predicate)} ? {loaded} : {ctype}(0))"
         whole, mask = _predicate(node.predicate)
         if isinstance(index, Ramp):
@@ -280,6 +292,10 @@ class CudaKernelPrinter(CppPrinter):
             if mask is not None:
                 return f"tile::gather_if<{ctype}, {lanes}>({self.expr(mask)}, {address}, {stride})"
             if is_one(index.stride) and self._is_access(buffer, lanes):
+                if self._is_cached(buffer):
+                    loaded = f"tile::load_cached<tile::{self.eviction}, {ctype}, {lanes}>({address})"
+                    zeros = f"tile::broadcast<{ctype}, {lanes}>({ctype}(0))"
+                    return loaded if whole is None else f"({self.expr(whole)} ? {loaded} : {zeros})"
                 guard = f"{self.expr(whole)}, " if whole is not None else ""
                 return f"tile::load{'_if' if guard else ''}<{ctype}, {lanes}>({guard}{address})"
             text = f"tile::gather<{ctype}, {lanes}>({address}, {stride})"
@@ -299,6 +315,10 @@ class CudaKernelPrinter(CppPrinter):
         value = self.expr(node.value)
         if lanes == 1:
             text = f"{self.pointer(buffer)}[{self.expr(index)}] = {value};"
+            if self._is_cached(buffer):
+                ctype = self.type_name(buffer.dtype)
+                held = f"tile::broadcast<{ctype}, 1>({ctype}({value}))"
+                text = f"tile::store_cached<tile::{self.eviction}>({self.address(buffer, index)}, {held});"
             self.line(text if node.predicate is None else f"if ({self.expr(node.predicate)}) {text}", node.span)
             return
         if node.value.dtype.lanes == 1:
@@ -310,7 +330,8 @@ class CudaKernelPrinter(CppPrinter):
         if isinstance(index, Ramp):
             address, stride = self.address(buffer, index.base), self.expr(index.stride)
             if is_one(index.stride) and mask is None and self._is_access(buffer, lanes):
-                text = f"tile::store({address}, {value});"
+                cached = f"_cached<tile::{self.eviction}>" if self._is_cached(buffer) else ""
+                text = f"tile::store{cached}({address}, {value});"
             else:
                 text = f"tile::scatter{suffix}({masked}{address}, {stride}, {value});"
         else:

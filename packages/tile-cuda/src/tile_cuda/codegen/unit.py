@@ -75,6 +75,7 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
     """The text of ``kernel.cu``, and what is known of it:
 
     - ``kernels``: name, threads, shared_bytes of each; ``cooperative`` where all its blocks must run at once;
+      ``l2_window`` where one of its tensors should stay in the second-level cache: [parameter, how much of it];
     - ``lines``: generated line → file, line, column;
     - ``syncs``: [ordinal, generated line, name of the device function] of each synchronisation;
     - ``buffers``: kernel, name, scope, offset, bytes and storage of each buffer in shared memory.
@@ -96,6 +97,8 @@ def generate_kernels(kernels: dict[str, PrimFunc], arch: Architecture) -> tuple[
         found["kernels"].append({"name": name, "threads": printer.threads, "shared_bytes": printer.shared_bytes})
         if any(what == "sync_grid" for _, _, what in printer.ordinals.found):
             found["kernels"][-1]["cooperative"] = True
+        if function.attr("l2_window") is not None:
+            found["kernels"][-1]["l2_window"] = list(function.attr("l2_window"))
         found["lines"].update(line_numbers(printer.line_map, shift))
         found["syncs"] += [[ordinal, line + shift, what] for ordinal, line, what in printer.ordinals.found]
         found["buffers"] += [
@@ -138,12 +141,21 @@ def _launcher(kernel: PrimFunc, number: int, shared: int, cooperative: bool) -> 
     """A C function that launches one kernel: device, grid, threads, its arguments."""
     types = HostCPrinter(lambda printer, call: "")
     parameters, addresses = [], []
+    window = kernel.attr("l2_window")
+    options = ", 1" if cooperative else ""
+    if window is not None:
+        place, ratio = window
+        count = len(kernel.params)
+        options += f", .window = {place + 1}, .window_size = {count}, .hit_ratio = {ratio!r}f"
     for index, param in enumerate(kernel.params):
         ctype = "void*" if isinstance(param, Buffer) else types.type_name(param.dtype)
         parameters.append(f"{ctype} a{index}")
         addresses.append(f"&a{index}")
+    if window is not None:
+        parameters.append("int64_t window_bytes")
+        addresses.append("&window_bytes")
     return f"""\
-static tile_kernel_t tile_kernel_{number} = {{"{kernel.name}", {shared}{", 1" if cooperative else ""}}};
+static tile_kernel_t tile_kernel_{number} = {{"{kernel.name}", {shared}{options}}};
 
 static int tile_launch_{kernel.name}({", ".join(["int32_t device", "const int64_t* size", *parameters])}) {{
   void* arguments[] = {{{", ".join(addresses) or "0"}}};

@@ -19,7 +19,7 @@ __all__ = ["HEADER_NAME", "device_header", "emulation_include_dir", "include_dir
 
 HEADER_NAME = "tile_cuda.h"
 _FOLDER = Path(__file__).parent
-_PARTS = ("types.h", "vec.h", "math.h", "functions.h", "rounded.h", "debug.h")
+_PARTS = ("types.h", "vec.h", "cache.h", "math.h", "functions.h", "rounded.h", "debug.h")
 _NOTICE = "// Written from the device function table by `python -m tile_cuda.device`: edit the table or the parts.\n"
 
 
@@ -41,15 +41,7 @@ def device_header() -> str:
 
 def render(emulate: bool) -> str:
     """The header's text, from parts and table."""
-    parts = [
-        "emulation.h" if emulate else "cuda.h",
-        "types.h",
-        "vec.h",
-        "math.h",
-        "functions.h",
-        "rounded.h",
-        "debug.h",
-    ]
+    parts = ["emulation.h" if emulate else "cuda.h", *_PARTS]
     text = [_NOTICE + "#pragma once\n"]
     text += [_part(name) for name in parts]
     text.append("namespace tile {\n\n")

@@ -52,7 +52,8 @@ def build(artifact: Artifact) -> Callable[..., Any]:
     shared = {kernel["name"]: kernel["shared_bytes"] for kernel in found}
     together = frozenset(kernel["name"] for kernel in found if kernel.get("cooperative"))
     module = DriverModule(cubin, ptx, artifact.target.get("arch"))
-    return HostCall(artifact.function, artifact.sources["launch.py"], module, shared, together)
+    windows = {kernel["name"]: tuple(kernel["l2_window"]) for kernel in found if "l2_window" in kernel}
+    return HostCall(artifact.function, artifact.sources["launch.py"], module, shared, together, windows)
 
 
 def _content(binary: Any) -> bytes:
@@ -71,6 +72,8 @@ class HostCall(host_call.HostCall):
         module: the device code; anything with `DriverModule.launch`.
         shared_bytes: what each kernel needs.
         cooperative: kernels all of whose blocks must run at once.
+        windows: for kernels of which a tensor should stay in the second-level cache, which argument and how much of it;
+            their launches end with the number of its bytes.
     """
 
     def __init__(
@@ -80,9 +83,11 @@ class HostCall(host_call.HostCall):
         module: Any,
         shared_bytes: Mapping[str, int],
         cooperative: frozenset[str] = frozenset(),
+        windows: Mapping[str, tuple[int, float]] | None = None,
     ) -> None:
         super().__init__(function, text, self._launch, "cuda")
         self.module, self.shared_bytes, self.cooperative = module, shared_bytes, cooperative
+        self.windows = windows or {}
 
     def _launch(
         self, kernel: str, sizes: Sequence[int], arguments: Sequence[Any], types: Sequence[str], device: int
@@ -92,5 +97,8 @@ class HostCall(host_call.HostCall):
         values = [_CTYPES[name](value) for name, value in zip(types, arguments)]
         stream = torch.cuda.current_stream(device).cuda_stream if torch.cuda.is_available() else 0
         shared = max(sizes[6], self.shared_bytes[kernel])
-        options = {"cooperative": True} if kernel in self.cooperative else {}
+        options: dict[str, Any] = {"cooperative": True} if kernel in self.cooperative else {}
+        if kernel in self.windows:
+            place, ratio = self.windows[kernel]
+            options["window"] = (arguments[place], values.pop().value, ratio)
         self.module.launch(kernel, sizes[:3], sizes[3:6], shared, values, device, stream, **options)

@@ -21,6 +21,9 @@ typedef struct {
   int (*cuModuleGetFunction)(void**, void*, const char*);
   int (*cuFuncSetAttribute)(void*, int, int);
   int (*cuLaunchKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+  int (*cuLaunchKernelEx)(const void*, void*, void**, void**);
+  int (*cuCtxGetLimit)(size_t*, int);
+  int (*cuCtxSetLimit)(int, size_t);
   int (*cuLaunchCooperativeKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**);
   int (*cuGetErrorName)(int, const char**);
   int (*cuGetErrorString)(int, const char**);
@@ -31,6 +34,9 @@ typedef struct {
   const char* name;
   int shared_bytes;
   int cooperative; /* all blocks must run at once */
+  int window;      /* 1 + the place of the argument that stays in the second-level cache, 0 for none */
+  int window_size; /* the place of the number of its bytes */
+  float hit_ratio; /* how much of it stays */
   void* functions[TILE_MAX_DEVICES];
 } tile_kernel_t;
 
@@ -44,6 +50,9 @@ enum {
   TILE_FUNC_DYNAMIC_SHARED = 8,     /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
   TILE_DEVICE_CAPABILITY_MAJOR = 75, /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
   TILE_DEVICE_CAPABILITY_MINOR = 76,
+  TILE_DEVICE_PERSISTING = 108,     /* CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE */
+  TILE_DEVICE_WINDOW = 109,         /* CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE */
+  TILE_LIMIT_PERSISTING = 6,        /* CU_LIMIT_PERSISTING_L2_CACHE_SIZE */
   TILE_DEVICE_SHARED_OPTIN = 97,    /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
   TILE_CAPTURE_MODE_RELAXED = 2,
   TILE_PLAIN_SHARED_BYTES = 48 * 1024
@@ -100,6 +109,9 @@ TILE_COLD int tile_open_driver(const char* kernel) {
   TILE_SYMBOL(cuModuleGetFunction)
   TILE_SYMBOL(cuFuncSetAttribute)
   TILE_SYMBOL(cuLaunchKernel)
+  TILE_SYMBOL(cuLaunchKernelEx)
+  TILE_SYMBOL(cuCtxGetLimit)
+  TILE_SYMBOL(cuCtxSetLimit)
   TILE_SYMBOL(cuLaunchCooperativeKernel)
   TILE_SYMBOL(cuGetErrorName)
   TILE_SYMBOL(cuGetErrorString)
@@ -177,6 +189,66 @@ TILE_COLD int tile_bad_launch(const char* kernel, const int64_t* size, int code)
   return tile_raise("tile.LaunchError", kernel, "", "launch", "a grid within (2147483647, 65535, 65535)", configuration);
 }
 
+/* CUaccessPolicyWindow, CUlaunchAttribute and CUlaunchConfig of cuda.h. */
+typedef struct {
+  void* base;
+  size_t bytes;
+  float hit_ratio;
+  int hit, miss;
+} tile_window_t;
+typedef struct {
+  int id;
+  char pad[4];
+  union {
+    char room[64];
+    tile_window_t window;
+    int cooperative;
+  } value;
+} tile_attribute_t;
+typedef struct {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  tile_attribute_t* attributes;
+  unsigned attribute_count;
+} tile_config_t;
+enum { TILE_ATTRIBUTE_WINDOW = 1, TILE_ATTRIBUTE_COOPERATIVE = 2, TILE_STREAMING = 1, TILE_PERSISTING = 2 };
+
+/* A launch with a window over one of its tensors. As much of the cache as the window wants is set aside for such lines, once and up to
+ * the device's limit; the device may say no, since all this is about speed. */
+static int tile_launch_windowed(const tile_kernel_t* kernel, int device, void* function, const int64_t* size, void* stream,
+                                void** arguments) {
+  static size_t set_aside[TILE_MAX_DEVICES];
+  int handle = 0, most = 0, longest = 0;
+  const int64_t bytes = *(const int64_t*)arguments[kernel->window_size];
+  tile_driver.cuDeviceGet(&handle, device);
+  tile_driver.cuDeviceGetAttribute(&longest, TILE_DEVICE_WINDOW, handle);
+  tile_attribute_t attributes[2] = {{TILE_ATTRIBUTE_WINDOW, {0}, {{0}}}, {TILE_ATTRIBUTE_COOPERATIVE, {0}, {{0}}}};
+  tile_window_t* window = &attributes[0].value.window;
+  window->base = *(void**)arguments[kernel->window - 1];
+  window->bytes = (size_t)(bytes < longest ? bytes : longest);
+  window->hit_ratio = kernel->hit_ratio;
+  window->hit = TILE_PERSISTING;
+  window->miss = TILE_STREAMING;
+  attributes[1].value.cooperative = 1;
+  pthread_mutex_lock(&tile_lock);
+  if (window->bytes > set_aside[device]) {
+    size_t now = 0, wanted = window->bytes;
+    tile_driver.cuDeviceGetAttribute(&most, TILE_DEVICE_PERSISTING, handle);
+    if (wanted > (size_t)most) wanted = (size_t)most;
+    if (tile_driver.cuCtxGetLimit(&now, TILE_LIMIT_PERSISTING) == 0 && wanted > now)
+      tile_driver.cuCtxSetLimit(TILE_LIMIT_PERSISTING, wanted);
+    set_aside[device] = window->bytes;
+  }
+  pthread_mutex_unlock(&tile_lock);
+  tile_config_t config = {{(unsigned)size[0], (unsigned)size[1], (unsigned)size[2]},
+                          {(unsigned)size[3], (unsigned)size[4], (unsigned)size[5]},
+                          (unsigned)size[6],
+                          stream,
+                          window->bytes ? attributes : attributes + 1,
+                          (unsigned)((window->bytes != 0) + (kernel->cooperative != 0))};
+  return tile_driver.cuLaunchKernelEx(&config, function, arguments, NULL);
+}
+
 /* size: grid x, y, z, threads x, y, z, bytes of shared memory. A grid without blocks is nothing to do. */
 static int tile_launch(tile_kernel_t* kernel, int device, const int64_t* size, void** arguments) {
   if (size[0] <= 0 || size[1] <= 0 || size[2] <= 0) return 0;
@@ -200,7 +272,8 @@ static int tile_launch(tile_kernel_t* kernel, int device, const int64_t* size, v
     void* stream = TVMFFIEnvGetStream(kDLCUDA, device);
     const unsigned gx = (unsigned)size[0], gy = (unsigned)size[1], gz = (unsigned)size[2];
     const unsigned bx = (unsigned)size[3], by = (unsigned)size[4], bz = (unsigned)size[5], bytes = (unsigned)size[6];
-    int code = TILE_UNLIKELY(kernel->cooperative)
+    int code = TILE_UNLIKELY(kernel->window) ? tile_launch_windowed(kernel, device, function, size, stream, arguments)
+               : TILE_UNLIKELY(kernel->cooperative)
                    ? tile_driver.cuLaunchCooperativeKernel(function, gx, gy, gz, bx, by, bz, bytes, stream, arguments)
                    : tile_driver.cuLaunchKernel(function, gx, gy, gz, bx, by, bz, bytes, stream, arguments, NULL);
     if (TILE_UNLIKELY(code)) rc = tile_bad_launch(kernel->name, size, code);

@@ -30,6 +30,9 @@ _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
 _MAX_DYNAMIC_SHARED = 8
 _CAPTURE_RELAXED = 2
 _PLAIN_SHARED_BYTES = 48 * 1024
+_MOST_PERSISTING, _MOST_WINDOW, _LIMIT_PERSISTING = 108, 109, 6
+_ATTRIBUTE_WINDOW, _ATTRIBUTE_COOPERATIVE = 1, 2
+_STREAMING, _PERSISTING = 1, 2
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
@@ -47,6 +50,7 @@ class DriverModule:
         self._images = [image for image in (cubin, ptx + b"\0" if ptx else b"") if image]
         self._modules: dict[int, Any] = {}
         self._functions: dict[tuple[str, int], Any] = {}
+        self._set_aside: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def launch(
@@ -59,9 +63,11 @@ class DriverModule:
         device: int,
         stream: int,
         cooperative: bool = False,
+        window: tuple[int, int, float] | None = None,
     ) -> None:
         """Runs a kernel, all its blocks at once where it is `cooperative`; `arguments` are ctypes values, one for each
-        parameter. A grid without blocks is nothing to do.
+        parameter. `window`: address and bytes of what should stay in the second-level cache, and how much of it. A grid
+        without blocks is nothing to do.
 
         Raises:
             ToolchainError: there is no driver, or it refuses; the error names kernel and configuration.
@@ -79,13 +85,50 @@ class DriverModule:
             function = self._function(kernel, device, shared_bytes)
             slots = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(a) for a in arguments))
             launch = (function, *grid, *threads, shared_bytes, ctypes.c_void_p(stream), slots)
-            if cooperative:
+            if window is not None:
+                config = self._windowed(grid, threads, shared_bytes, stream, device, cooperative, window)
+                status = driver.cuLaunchKernelEx(ctypes.byref(config), function, slots, None)
+            elif cooperative:
                 status = driver.cuLaunchCooperativeKernel(*launch)
             else:
                 status = driver.cuLaunchKernel(*launch, None)
             _check(status, kernel, "launch", configuration)
         finally:
             driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+    def _windowed(
+        self,
+        grid: Sequence[int],
+        threads: Sequence[int],
+        shared_bytes: int,
+        stream: int,
+        device: int,
+        cooperative: bool,
+        window: tuple[int, int, float],
+    ) -> _Config:
+        """A launch with a window. As much of the cache as it wants is set aside for such lines, up to the device's
+        limit; the device may say no, since all this is about speed."""
+        driver, handle, found = _driver(), ctypes.c_int(), ctypes.c_int()
+        driver.cuDeviceGet(ctypes.byref(handle), device)
+        driver.cuDeviceGetAttribute(ctypes.byref(found), _MOST_WINDOW, handle)
+        address, bytes, ratio = window
+        bytes = min(bytes, found.value)
+        with self._lock:
+            if bytes > self._set_aside.get(device, 0):
+                now = ctypes.c_size_t()
+                driver.cuDeviceGetAttribute(ctypes.byref(found), _MOST_PERSISTING, handle)
+                wanted = min(bytes, found.value)
+                if driver.cuCtxGetLimit(ctypes.byref(now), _LIMIT_PERSISTING) == 0 and wanted > now.value:
+                    driver.cuCtxSetLimit(_LIMIT_PERSISTING, ctypes.c_size_t(wanted))
+                self._set_aside[device] = bytes
+        attributes: list[_Attribute] = []
+        if bytes:
+            value = _Value(window=_Window(address, bytes, ratio, _PERSISTING, _STREAMING))
+            attributes.append(_Attribute(_ATTRIBUTE_WINDOW, 0, value))
+        if cooperative:
+            attributes.append(_Attribute(_ATTRIBUTE_COOPERATIVE, 0, _Value(cooperative=1)))
+        array = (_Attribute * max(1, len(attributes)))(*attributes)
+        return _Config((*grid,), (*threads,), shared_bytes, stream, array, len(attributes))
 
     def _function(self, kernel: str, device: int, shared_bytes: int) -> Any:
         with self._lock:
@@ -125,6 +168,43 @@ class DriverModule:
         found = f"code for {self._arch} on device {device} of compute capability {major.value}.{minor.value}"
         help = 'compile for target "cuda", which is the device, or update the driver'
         return _refused(kernel, "loading the machine code", found, _said(status), help)
+
+
+class _Window(ctypes.Structure):
+    """CUaccessPolicyWindow."""
+
+    _fields_ = (
+        ("base", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("hit_ratio", ctypes.c_float),
+        ("hit", ctypes.c_int),
+        ("miss", ctypes.c_int),
+    )
+
+
+class _Value(ctypes.Union):
+    """CUlaunchAttributeValue."""
+
+    _fields_ = (("room", ctypes.c_char * 64), ("window", _Window), ("cooperative", ctypes.c_int))
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", _Value))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("attribute_count", ctypes.c_uint),
+    )
 
 
 @cache

@@ -1,5 +1,6 @@
 """Passes of the CUDA backend."""
 
+from .asynchronous_nests import AsynchronousNests
 from .bind_threads import BindThreads, thread_index
 from .choose_vectors import ChooseVectors
 from .lower_parallel_nests import LowerParallelNests
@@ -9,6 +10,7 @@ from .vectorize_atomics import VectorizeAtomics
 from .version_alignment import VersionAlignment
 
 __all__ = [
+    "AsynchronousNests",
     "BindThreads",
     "ChooseVectors",
     "LowerParallelNests",

@@ -7,6 +7,7 @@ themselves: without it, a store outside of parallel loops is one of the block, m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tile_core.analysis import root_buffer
@@ -35,7 +36,7 @@ from tile_core.ir import (
 from tile_core.tileop import Fill
 from tile_core.transform import Pass, PassContext, register_pass
 
-__all__ = ["BindThreads", "independent", "thread_index"]
+__all__ = ["BindThreads", "eviction", "independent", "thread_index"]
 
 _DEFAULT_THREADS = 128
 
@@ -123,3 +124,9 @@ def thread_index(launch: KernelLaunch) -> Expr:
         number = term if number is None else binary("add", number, term)
         scale *= extent.value
     return as_expr(0) if number is None else number
+
+
+def eviction(annotations: Sequence[tuple[str, Any]]) -> str | None:
+    """What the second-level cache should do with what a copy or nest touches in device memory; None: as always."""
+    wanted = dict(annotations).get("eviction_policy")
+    return None if wanted == "evict_normal" else wanted

@@ -61,7 +61,7 @@ from tile_core.transform.scoped import ScopedRewriter, is_index
 
 from ..device.intrinsics import sync_threads
 from ..layouts import Places, digit_expression
-from .bind_threads import independent, thread_index
+from .bind_threads import eviction, independent, thread_index
 from .nests import Access, Nest, elements, held_by, is_register_tile, place_nest
 
 __all__ = ["LowerParallelNests"]
@@ -143,7 +143,9 @@ class _Lower(ScopedRewriter):
 
     def rewrite_For(self, node: For) -> Stmt | None:
         if node.kind == "parallel":
-            return self.nest(node)
+            wanted = eviction(node.annotations)
+            nest = self.nest(node)
+            return nest if wanted is None else Attr("eviction", wanted, None, nest, span=node.span)
         return self.divergent((node.min, node.extent), lambda: super(_Lower, self).rewrite_For(node))
 
     def rewrite_If(self, node: If) -> Stmt | None:
