@@ -30,6 +30,7 @@ def streamed(dtype: str, policy: str, columns: int = 250):
     return main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "columns"), [("float16", 250), ("int8", 251), ("float64", 256)])
 def test_an_eviction_policy_goes_with_each_access_of_a_copy(dtype, columns):
     source = machine_code(streamed(dtype, "evict_last", columns))
@@ -58,6 +59,7 @@ def test_loads_through_registers_have_the_policy_too():
     assert "tile::load_cached<tile::evict_last, int8_t, 1>" in source
 
 
+@pytest.mark.slow
 def test_a_nest_that_prefers_it_copies_asynchronously():
     @T.prim_func
     def pipelined(A: T.Tensor((64, 256), "float16"), B: T.Tensor((64, 256), "float16")):

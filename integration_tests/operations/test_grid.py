@@ -83,6 +83,7 @@ def repeated_sums(rows: int, columns: int):
     return main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "steps"), [(5, 1), (5, 3), (1, 2), (3, 0)])
 def test_a_grid_wide_sum_in_a_loop(rows, steps):
     a = np.random.default_rng(rows).integers(0, 3, (rows, 64)).astype(np.float32)
@@ -103,6 +104,7 @@ def test_many_more_blocks_than_processors_meet_on_a_cpu():
     assert (b == first + 700 * 32 * first).all()
 
 
+@pytest.mark.slow
 def test_values_of_single_threads_last_across_a_meeting():
     @T.prim_func
     def main(A: T.Tensor((3, 64), "int32"), B: T.Tensor((3, 64), "int32")):

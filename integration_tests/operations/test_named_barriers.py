@@ -40,6 +40,7 @@ def ring(consumer_first: bool, steps: int):
     return main
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumer_first", [True, False])
 def test_a_ring_between_two_warps(consumer_first):
     a = np.random.default_rng(0).integers(0, 100, (2, 5, 32)).astype(np.int32)
@@ -48,6 +49,7 @@ def test_a_ring_between_two_warps(consumer_first):
     assert "tile::bar_arrive" in machine_code(ring(consumer_first, 5))
 
 
+@pytest.mark.slow
 def test_three_parts_pass_a_value_on():
     @T.prim_func
     def main(A: T.Tensor((32,), "int32"), B: T.Tensor((32,), "int32")):

@@ -31,6 +31,7 @@ from tile_core.layout import Layout
 from tile_core.layout.maps import unflatten
 from tile_core.tileop import Candidate, Constraint, Copy, Declined, Facts, LowerContext, Ok
 from tile_core.tileop.default_candidates import CopyLoops
+from tile_core.transform.layout_inference import reshapes
 
 from ..device import intrinsics
 from ..device.table import CP_ASYNC_BYTES, CP_ASYNC_QUEUE
@@ -81,8 +82,10 @@ class AsyncCopy(Candidate):
         alone = bool(wishes.get("asynchronous"))
         if facts.pipelined is None and not alone:
             return Declined("the copy stands in no T.Pipelined loop, so nothing would run beside it")
-        if src.buffer.is_on_chip or dst.buffer.scope != "shared" or dst.buffer.data is not None:
+        if src.buffer.is_on_chip or dst.buffer.scope != "shared":
             return Declined("cp.async copies from global memory to a shared tile")
+        if not reshapes(dst.buffer):
+            return Declined(f"{dst.buffer.name} shows a shared tile as another type")
         if not alone and not _reads(facts.pipelined, dst.buffer):
             return Declined(f"nothing in the pipelined loop reads {dst.buffer.name}, so nothing waits for the copy")
         if src.dtype is not dst.dtype:
@@ -136,6 +139,7 @@ class AsyncCopy(Candidate):
 
 def _reads(loop: For, buffer: Buffer) -> bool:
     """Whether a statement of a loop reads a tile."""
+    buffer = root_buffer(buffer)
     for item in walk(loop.body):
         if isinstance(item, BufferLoad) and root_buffer(item.buffer) is buffer:
             return True

@@ -24,7 +24,7 @@ from tile_core.ir import (
     is_zero,
     seq,
 )
-from tile_core.layout import Fragment, Layout
+from tile_core.layout import Fragment, Layout, row_major
 from tile_core.tileop import (
     Candidate,
     Constraint,
@@ -79,8 +79,10 @@ class MatrixInstructions(Candidate):
                 f"each owns a multiple of {atom.m} rows and 8 columns; adjust threads or the tile"
             )
         for region in (op.a, op.b, op.c):
-            if region.buffer.data is not None or region.buffer.scope not in ("fragment", "shared"):
-                return Declined(f"{region.buffer.name} is neither a fragment nor a shared tile of its own")
+            if region.buffer.scope not in ("fragment", "shared"):
+                return Declined(f"{region.buffer.name} is neither a fragment nor a shared tile")
+            if region.buffer.data is not None and region.buffer.scope == "fragment":
+                return Declined(f"{region.buffer.name} is a view of a fragment, not the fragment itself")
             if region.tile_axes()[-2:] != (region.buffer.ndim - 2, region.buffer.ndim - 1):
                 return Declined(f"the matrix in {region.buffer.name} is not made of its last two axes")
         for matrix in _matrices(op, atom, split):
@@ -363,7 +365,12 @@ class Emitter:
         return binary("add", depth, inside)
 
     def _by_ldmatrix(self, matrix: _Matrix) -> bool:
-        return matrix.in_row_of_16_bytes(self.context.layouts.get(matrix.region.buffer), self.context.facts)
+        buffer = matrix.region.buffer
+        layout = self.context.layouts.get(buffer)
+        if layout is None and buffer.data is not None and buffer.offset is None:
+            # A view as another type, whose tile lies row-major for it.
+            layout = row_major(buffer.static_shape() or ())
+        return matrix.in_row_of_16_bytes(layout, self.context.facts)
 
 
 def _matrices(op: MatrixProduct, atom: Atom, split: tuple[int, int]) -> tuple[_Matrix, _Matrix, _Matrix]:
