@@ -125,9 +125,12 @@ def _started(module: ModuleType) -> ModuleType:
 
 def _compiled() -> bytes:
     """The extension's library, from the cache or made now."""
+    import torch
+
     from ..compiler import binary_store
 
     parts = {
+        "torch": f"{torch.__version__} {torch.version.git_version}",  # its headers are used
         "sources": [path.read_text(encoding="utf-8") for path in (_SOURCE, _SOURCE.with_name("torch_tensors.h"))],
         "python": f"{sys.implementation.cache_tag}-{platform.machine()}",
         "tvm_ffi": tvm_ffi_module().__version__,
@@ -147,12 +150,18 @@ def _compiled() -> bytes:
 
 
 def _build(folder: Path, compiler: str) -> bytes:
+    """Compiled with torch's headers where that goes, else without: tensors are then read through DLPack."""
+    import torch
+
     library = folder / f"{_NAME}.so"
     (include,) = include_directories()
-    libraries = include.parent / "lib"
-    words = [compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-w", f"-I{sysconfig.get_paths()['include']}"]
-    words += [f"-I{include}", str(_SOURCE), "-o", str(library), f"-L{libraries}", "-ltvm_ffi"]
-    run = subprocess.run([*words, f"-Wl,-rpath,{libraries}", "-ldl"], capture_output=True, text=True)
+    libraries, home = include.parent / "lib", Path(torch.__file__).parent
+    words = [compiler, "-O2", "-fPIC", "-shared", "-w", f"-I{sysconfig.get_paths()['include']}", f"-I{include}"]
+    words += [str(_SOURCE), "-o", str(library), f"-L{libraries}", "-ltvm_ffi", f"-Wl,-rpath,{libraries}", "-ldl"]
+    with_torch = ["-std=c++20", "-DTILE_TORCH_HEADERS", f"-I{home / 'include'}", f"-L{home / 'lib'}", "-lc10"]
+    run = subprocess.run([*words, *with_torch, f"-Wl,-rpath,{home / 'lib'}"], capture_output=True, text=True)
+    if run.returncode:
+        run = subprocess.run([*words, "-std=c++17"], capture_output=True, text=True)
     if run.returncode:
         raise ToolchainError(
             "E-EXTENSION",

@@ -118,7 +118,7 @@ Filled fill_other(Entry* self, PyObject* value, TVMFFIAny* slot, DLTensor* tenso
 inline Filled fill(Entry* self, PyObject* value, TVMFFIAny* slot, DLTensor* tensor) {
   PyTypeObject* type = Py_TYPE(value);
   slot->zero_padding = 0;
-  if ((type == torch.tensor || type == torch.parameter) && torch.reads()) {
+  if ((type == torch.tensor || type == torch.parameter) && torch.direct) {
     if (UNLIKELY(!torch.read(value, tensor))) {
       if (self->other != Py_None) return OTHER;
       if (torch.api->dltensor_from_py_object_no_sync(value, tensor) != 0) return UNREADABLE;  // and says why
@@ -363,7 +363,7 @@ PyObject* start(PyObject*, PyObject* args) {
   if (!torch.set(module)) return nullptr;
   torch.find();
   if (!torch.probe(samples)) return nullptr;
-  return Py_BuildValue("(OO)", torch.reads() ? Py_True : Py_False, torch.makes() ? Py_True : Py_False);
+  return Py_BuildValue("(OO)", torch.direct ? Py_True : Py_False, torch.makes() ? Py_True : Py_False);
 }
 
 // What a call of a kernel does without arguments by name: the same as Kernel.__call__, without a frame of Python between. Python

@@ -1,10 +1,11 @@
 // torch's tensors as DLPack tells them, and new ones: what `packed_call.cpp` uses of torch.
 //
-// DLPack's exchange interface of torch does all of it. Where functions of torch's libraries are found and do what they should (see
-// `Torch::probe`), they spare the way through pybind11 and DLPack:
+// DLPack's exchange interface of torch does all of it. There are shorter ways, used where they are there and do what they should (see
+// `Torch::probe`): a tensor's fields are read as torch's own headers say, with which this is then compiled (TILE_TORCH_HEADERS); new
+// tensors come from torch's C shim and are wrapped by a function of its Python library.
 //
 //                                               through the exchange interface    directly    (ns, measured)
-//     a tensor's fields                                                     42          10
+//     a tensor's fields                                                     42           4
 //     a new tensor of 16 floats, made and freed                            515         240
 #pragma once
 #define PY_SSIZE_T_CLEAN
@@ -17,9 +18,14 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#ifdef TILE_TORCH_HEADERS
+#include <c10/core/TensorImpl.h>
+#endif
+
 namespace {
 
 constexpr int CODES = 18, WIDTHS = 7;  // of DLPack's element types; 1, 2, … 64 bits
+constexpr int SCALAR_TYPES = 128;      // of torch
 
 struct ElementType {
   const char* name;
@@ -38,27 +44,44 @@ struct Torch {
   PyObject* is_negative;    // torch.Tensor.is_neg
   PyObject* current_device;
   const DLPackExchangeAPI* api;
-  void (*fields)(const void* tensor, DLTensor* out);  // at::toDLPackNonOwning; throws
+  bool direct;  // whether `read` may be used
   int (*empty)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, void**);
   int (*data)(void*, void**);
   int (*destroy)(void*);
   PyObject* (*wrap)(void* tensor);  // THPVariable_Wrap; throws
-  int8_t scalar_types[CODES][WIDTHS];
+  int8_t scalar_types[CODES][WIDTHS];  // element types of DLPack → of torch, -1 for none
+  DLDataType types[SCALAR_TYPES];      // and back, code 255 for none
 
-  bool reads() const { return fields != nullptr; }
   bool makes() const { return wrap != nullptr; }
 
   // The tensor inside torch's Python object.
   static void* inside(PyObject* object) { return (char*)object + sizeof(PyObject); }
 
+  // The fields of a tensor; false for one that has no such memory (sparse, wrapped, on another kind of device), or an element type that
+  // kernels do not have.
+#ifdef TILE_TORCH_HEADERS
   bool read(PyObject* object, DLTensor* out) const {
     try {
-      fields(inside(object), out);
-      return true;
+      c10::TensorImpl* tensor = *(c10::TensorImpl**)inside(object);
+      int type = (int)c10::typeMetaToScalarType(tensor->dtype());
+      c10::Device device = tensor->device();
+      out->data = tensor->mutable_data();
+      c10::IntArrayRef sizes = tensor->sizes(), strides = tensor->strides();
+      out->device.device_type = device.is_cpu() ? kDLCPU : kDLCUDA;
+      out->device.device_id = device.is_cpu() ? 0 : device.index();
+      out->ndim = (int32_t)sizes.size();
+      out->dtype = types[type & (SCALAR_TYPES - 1)];
+      out->shape = (int64_t*)sizes.data();
+      out->strides = (int64_t*)strides.data();
+      out->byte_offset = 0;
+      return out->dtype.code != 255 && (device.is_cpu() || device.is_cuda());
     } catch (...) {
       return false;
     }
   }
+#else
+  bool read(PyObject*, DLTensor*) const { return false; }
+#endif
 
   PyObject* wrapped(void* tensor) const {
     try {
@@ -96,13 +119,13 @@ bool Torch::set(PyObject* module) {
   return is_negative && api;
 }
 
-// Looks for the functions; those of torch's C shim have a stable ABI, the two of C++ are checked by `probe`.
+// Looks for the functions; those of torch's C shim have a stable ABI, the one of C++ is tried by `probe`.
 void Torch::find() {
   void* core = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   void* python = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD);
   memset(scalar_types, -1, sizeof scalar_types);
+  memset(types, -1, sizeof types);
   if (!core || !python) return;
-  fields = (decltype(fields))dlsym(core, "_ZN2at17toDLPackNonOwningERKNS_6TensorEP8DLTensor");
   empty = (decltype(empty))dlsym(core, "aoti_torch_empty_strided");
   data = (decltype(data))dlsym(core, "aoti_torch_get_data_ptr");
   destroy = (decltype(destroy))dlsym(core, "aoti_torch_delete_tensor_object");
@@ -112,7 +135,10 @@ void Torch::find() {
   for (const ElementType& type : ELEMENT_TYPES) {
     char name[64] = "aoti_torch_dtype_";
     auto number = (int32_t(*)())dlsym(core, strcat(name, type.name));
-    if (number) scalar_types[type.code][__builtin_ctz(type.bits)] = (int8_t)number();
+    if (!number) continue;
+    int found = number();
+    scalar_types[type.code][__builtin_ctz(type.bits)] = (int8_t)found;
+    types[found & (SCALAR_TYPES - 1)] = {(uint8_t)type.code, (uint8_t)type.bits, 1};
   }
 }
 
@@ -125,10 +151,11 @@ bool same(const DLTensor& a, const DLTensor& b) {
   return true;
 }
 
-// Whether what was found does what it should: reading each sample gives what the exchange interface gives, and a new tensor is one. A
-// function that does not is not used. False with a Python error if anything else fails.
+// Tries the shorter ways: reading each sample gives what the exchange interface gives, and a new tensor is one. What does not is not used.
+// False with a Python error if anything else fails.
 bool Torch::probe(PyObject* samples) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(samples) && fields; ++i) {
+  direct = PyTuple_GET_SIZE(samples) > 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(samples) && direct; ++i) {
     PyObject* sample = PyTuple_GET_ITEM(samples, i);
     PyObject* address = PyObject_GetAttrString(sample, "_cdata");  // of the TensorImpl, all that a tensor in C++ is
     DLTensor wanted, found;
@@ -136,7 +163,7 @@ bool Torch::probe(PyObject* samples) {
     bool there = Py_TYPE(sample)->tp_basicsize >= (Py_ssize_t)(sizeof(PyObject) + sizeof(void*)) &&
                  *(void**)inside(sample) == PyLong_AsVoidPtr(address);
     Py_DECREF(address);
-    if (!there || !read(sample, &found) || !same(wanted, found)) fields = nullptr;
+    direct = there && read(sample, &found) && same(wanted, found);
   }
   if (!makes()) return true;
   int64_t shape[2] = {2, 3}, strides[2] = {3, 1};
