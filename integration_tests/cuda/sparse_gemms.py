@@ -23,7 +23,7 @@ def product(
     transposed: str = "",
     policy: Any = T.GemmWarpPolicy.Square,
     missing: tuple[int, int, int] = (0, 0, 0),
-    held_in: str = "shared",
+    registers: str = "",
     arch: str = "sm_80",
     quick: bool = False,
 ) -> Case:
@@ -34,7 +34,7 @@ def product(
         transposed: which of "a", "e" and "b" are.
         missing: rows of A, columns of B and elements of E at the end of the last step, where the tile is larger than
             what there is.
-        held_in: scope of A's and E's tiles.
+        registers: which of "a", "e" and "b" the product takes from there.
     """
     block_m, block_n, step = tile
     m, n = block_m - missing[0], block_n - missing[1]
@@ -77,13 +77,14 @@ def product(
                         T.copy(B[0, k * step], b)
                     else:
                         T.copy(B[k * step, 0], b)
-                    left, where = a, e
-                    if held_in == "fragment":
-                        left = T.alloc_fragment(a.shape, dtype)
-                        T.copy(a, left)
-                        where = T.alloc_fragment(e.shape, places)
-                        T.copy(e, where)
-                    T.gemm_sp(left, where, b, c, a_turned, e_turned, b_turned, policy)
+                    operands = []
+                    for name, given in (("a", a), ("e", e), ("b", b)):
+                        operand = given
+                        if name in registers:
+                            operand = T.alloc_fragment(given.shape, given.dtype)
+                            T.copy(given, operand)
+                        operands.append(operand)
+                    T.gemm_sp(*operands, c, a_turned, e_turned, b_turned, policy)
                 T.copy(c, C[0, 0])
 
         return gemm
@@ -125,7 +126,7 @@ def expanded(a: torch.Tensor, e: torch.Tensor, bits: int, pairs: tuple[int, ...]
 
 KERNELS: dict[str, Case] = {
     "gemm_sparse_fp16": product(quick=True),
-    "gemm_sparse_bf16": product(dtype="bfloat16", stages=3),
+    "gemm_sparse_bf16": product((32, 32, 96), "bfloat16", stages=3),
     "gemm_sparse_int8": product((32, 32, 64), "int8", "int32", "int32", transposed="b", quick=True),
     "gemm_sparse_tf32": product(dtype="tfloat32", quick=True),
     "gemm_sparse_fp16_turned": product((32, 32, 64), transposed="aeb", places="uint8", stages=0),
@@ -140,8 +141,10 @@ KERNELS: dict[str, Case] = {
     "gemm_sparse_bf16_edges": product((64, 32, 64), "bfloat16", places="uint16", missing=(9, 7, 3), transposed="e"),
     "gemm_sparse_int8_edges": product((32, 32, 128), "int8", "int32", missing=(1, 2, 3), stages=4),
     "gemm_sparse_tf32_edges": product((32, 32, 64), "tfloat32", missing=(2, 4, 3), stages=3),
+    "gemm_sparse_a_in_registers": product((32, 32, 64), registers="a", threads=32),
+    "gemm_sparse_operands_in_registers": product((32, 32, 32), "tfloat32", registers="ab", transposed="b"),
     "gemm_sparse_sums_in_fp16": product((64, 32, 32), accumulator="float16", policy=T.GemmWarpPolicy.FullRow),
     "threads_sparse_gemm_fp32": product(dtype="float32"),
-    "threads_sparse_gemm_in_registers": product((32, 32, 16), missing=(3, 0, 0), held_in="fragment", stages=1),
+    "threads_sparse_gemm_in_registers": product((32, 32, 16), missing=(3, 0, 0), registers="aeb", stages=1),
     "threads_sparse_gemm_sums_in_fp16": product((16, 24, 16), accumulator="float16", threads=96),
 }

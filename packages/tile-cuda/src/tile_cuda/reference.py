@@ -72,7 +72,7 @@ def _mma(machine: Any, call: Call) -> None:
     a = _matrix(machine, a_pointer, (m, held), _maps(m, held, packed)[0], given["a"], wide)
     if places:
         words = machine.load(places[0].buffer, _along(machine, places[0], 1), True, None, places[0].span)
-        a = _expanded(a, _by_warp(machine, words)[..., 0].astype(np.int64), k)
+        a = _expanded(a, _by_warp(machine, words)[..., 0].astype(np.int64), k, given["selector"])
     b = _matrix(machine, b_pointer, (n, k), b_maps, given["b"], wide)
     c = _matrix(machine, c_pointer, (m, n), c_maps, given["c"], wide)
     total = c + np.matmul(a, np.swapaxes(b, -1, -2))
@@ -80,14 +80,14 @@ def _mma(machine: Any, call: Call) -> None:
     _store_registers(machine, c_pointer, convert(result, DType(wide.name), c_pointer.buffer.dtype), call)
 
 
-def _expanded(kept: Any, words: Any, k: int) -> Any:
-    """A of mma.sp from what is kept of it, (…, 16, k / 2), and the lanes' metadata for selector 0, (…, 32)."""
+def _expanded(kept: Any, words: Any, k: int, selector: int) -> Any:
+    """A of mma.sp from what is kept of it, (…, 16, k / 2), and the lanes' metadata, (…, 32)."""
     group = 2 if k == 16 else 4
     row, chunk = np.arange(16)[:, None], np.arange(k // group)
     if k == 64:
         lane, bit = row % 8 * 4 + chunk // 8 * 2 + row // 8, chunk % 8 * 4
     else:
-        lane, bit = row % 8 * 4 + chunk // 4, row // 8 * 16 + chunk % 4 * 4
+        lane, bit = row % 8 * 4 + 2 * selector + chunk // 4, row // 8 * 16 + chunk % 4 * 4
     places = words[..., lane] >> bit & 15
     whole = np.zeros((*kept.shape[:-1], k // group, group), kept.dtype)
     turns = (places >> 1 & 1,) if group == 2 else (places & 3, places >> 2)

@@ -34,10 +34,11 @@ def test_a_matrix_instruction_multiplies_as_numpy_does(variant, unit):
 
 @pytest.fixture(scope="module")
 def sparse_unit(emulated):
-    return emulated(sparse_source(), [f"k_{matrix_name(*variant[:4], sparse=True)}" for variant in SPARSE_KERNELS])
+    names = [f"k_{matrix_name(*variant[:4], sparse=True)}_{variant[5]}" for variant in SPARSE_KERNELS]
+    return emulated(sparse_source(), names)
 
 
-@pytest.mark.parametrize("variant", SPARSE_KERNELS, ids=lambda v: matrix_name(*v[:4], sparse=True))
+@pytest.mark.parametrize("variant", SPARSE_KERNELS, ids=lambda v: f"{matrix_name(*v[:4], sparse=True)}_{v[5]}")
 def test_a_sparse_matrix_instruction_takes_places_from_the_lanes_of_the_isa(variant, sparse_unit):
     name, (kept, b, c, words), whole = sparse_arguments(variant)
     expected, limit = matrix_expected(variant, [whole, b, c])

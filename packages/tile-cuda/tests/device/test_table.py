@@ -69,7 +69,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 PREFIXES: dict[str, tuple[str, tuple[str, ...]]] = {
     "fence_": ("{name}();", ()),
-    "mma_sp_": ("{name}((C*)p, (const A*)p, (const B*)p, (const uint32_t*)p);", ("float",)),
+    "mma_sp_": ("{name}<0>((C*)p, (const A*)p, (const B*)p, (const uint32_t*)p);", ("float",)),
     "mma_": ("{name}((C*)p, (const A*)p, (const B*)p);", ("float",)),
     "shfl": ("p[0] = {name}(v, 1); p[1] = {name}(v, 1, 8, 0xffu);", SCALARS),
     "warp_": ("p[0] = {name}(v); p[1] = {name}(v, 8);", SCALARS),

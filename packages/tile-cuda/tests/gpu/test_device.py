@@ -94,7 +94,7 @@ def sparse_matrices(arch):
     return OnDevice(sparse_source([v for v in SPARSE_KERNELS if v[4] <= number]), arch)
 
 
-@pytest.mark.parametrize("variant", SPARSE_KERNELS, ids=lambda v: f"{v[0]} {v[1]} {v[2]} {v[3]}")
+@pytest.mark.parametrize("variant", SPARSE_KERNELS, ids=lambda v: f"{v[0]} {v[1]} {v[2]} {v[3]} {v[5]}")
 def test_sparse_matrix_instructions_agree_with_numpy(variant, sparse_matrices, arch):
     if ARCHITECTURES[arch].number < variant[4]:
         pytest.skip(f"needs sm_{variant[4]}")

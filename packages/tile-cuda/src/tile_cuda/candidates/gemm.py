@@ -229,11 +229,7 @@ class Emitter:
                 return BufferStore(c, value, (slot,), span=op.span)
 
             parts.append(self._each_sum(start))
-        step = Var("k_step")
-        body = seq(*self.loads(step), self._multiply(c, step))
-        few = self.steps * self.rows * self.columns <= _UNROLLED_INSTRUCTIONS
-        kind = "unroll" if few or self.a.in_registers or self.b.in_registers else "serial"
-        parts.append(loop(step, self.steps, body, kind))
+        parts.append(self.every_step(c))
         if c is not own:
 
             def finish(slot: Expr) -> Stmt:
@@ -242,12 +238,24 @@ class Emitter:
             parts.append(self._each_sum(finish))
         return seq(*parts, span=op.span)
 
-    def loads(self, step: Var) -> list[Stmt | None]:
+    def every_step(self, c: Buffer) -> Stmt:
+        """All steps of K."""
+        step = Var("k_step")
+        return self.over_steps(step, self.steps, seq(*self.loads(step), self.multiply(c, step)))
+
+    def over_steps(self, step: Var, count: int, body: Stmt) -> Stmt:
+        """A loop over steps of K, written out where there are few."""
+        few = self.steps * self.rows * self.columns <= _UNROLLED_INSTRUCTIONS
+        kind = "unroll" if few or self.a.in_registers or self.b.in_registers else "serial"
+        return loop(step, count, body, kind)
+
+    def loads(self, step: Expr) -> list[Stmt | None]:
         """Everything that one step of K needs, to registers."""
         return [self._load_a(step), self._load_b(step)]
 
-    def instruction(self, c: AccessPtr, a: AccessPtr, b: AccessPtr, row: Expr) -> Stmt:
-        """One instruction on its registers, those of A being of the atom number `row`."""
+    def instruction(self, c: AccessPtr, a: AccessPtr, b: AccessPtr, row: Expr, turn: int) -> Stmt:
+        """One instruction on its registers, those of A being of the atom number `row`; `turn` is the number of the step
+        among those that share what was loaded."""
         op = self.op
         return intrinsics.mma(c, a, b, self.atom.shape, op.a.dtype, op.b.dtype, c.buffer.dtype, span=op.span)
 
@@ -268,7 +276,8 @@ class Emitter:
         inner = loop(j, self.columns, loop(slot, self.atom.c, body(place), "unroll"), "unroll")
         return loop(i, self.rows, inner, "unroll")
 
-    def _multiply(self, c: Buffer, step: Var) -> Stmt:
+    def multiply(self, c: Buffer, step: Expr, turn: int = 0) -> Stmt:
+        """All instructions of a step."""
         atom = self.atom
         i, j = Var("atom_m"), Var("atom_n")
         a_atom: Expr = self.a.atom_number(i, step) if self.a.in_registers else i
@@ -278,10 +287,11 @@ class Emitter:
             pointer(self.a_registers, binary("mul", a_atom, atom.a), atom.a, "r"),
             pointer(self.b_registers, binary("mul", b_atom, atom.b), atom.b, "r"),
             i,
+            turn,
         )
         return loop(i, self.rows, loop(j, self.columns, product_of, "unroll"), "unroll")
 
-    def _load_a(self, step: Var) -> Stmt | None:
+    def _load_a(self, step: Expr) -> Stmt | None:
         """The atoms of one step, below each other."""
         if self.a.in_registers:
             return None
@@ -299,7 +309,7 @@ class Emitter:
         k = self._k_of(depth, _div(q, atom.row_parts), e)
         return self._by_elements(self.a, self.a_registers, i, self.rows, atom.a, row, k, q, e)
 
-    def _load_b(self, step: Var) -> Stmt | None:
+    def _load_b(self, step: Expr) -> Stmt | None:
         """The atoms of one step, side by side."""
         if self.b.in_registers:
             return None

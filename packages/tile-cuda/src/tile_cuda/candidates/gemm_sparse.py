@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tile_core.dtypes import DType
-from tile_core.ir import AccessPtr, BufferLoad, BufferStore, Expr, Stmt, Var, binary, cast, const, seq
+from tile_core.ir import AccessPtr, Buffer, BufferLoad, BufferStore, Expr, Stmt, Var, binary, cast, const, seq
 from tile_core.tileop import Declined, Facts, LowerContext, MatrixProduct, Ok, SparseGemm
 
 from ..device import intrinsics
@@ -41,12 +41,34 @@ class _SparseEmitter(Emitter):
         self.turned = op.transpose_e
         self.places = context.allocate(f"{op.e.buffer.name}_registers", (self.rows,), UINT32)
 
-    def loads(self, step: Var) -> list[Stmt | None]:
-        """The operands and the places, in the lanes that PTX says (ISA, "Matrix fragments for mma.sp", selector 0).
+    def every_step(self, c: Buffer) -> Stmt:
+        """All steps of K; two share a register of places where an instruction takes those of two lanes in four."""
+        if self.atom.k == 64:
+            step = Var("k_step")
+            return self.over_steps(step, self.steps, seq(self._load_places(step), self._whole_step(c, step, 0)))
+        pair = Var("k_pair")
+        first = binary("mul", pair, 2)
+        both = seq(
+            self._load_places(first, second=1),
+            self._whole_step(c, first, 0),
+            self._whole_step(c, binary("add", first, 1), 1),
+        )
+        parts = [self.over_steps(pair, self.steps // 2, both)] if self.steps > 1 else []
+        if self.steps % 2:
+            last = const(self.steps - 1, INT32)
+            parts += [self._load_places(last), self._whole_step(c, last, 0)]
+        return seq(*parts)
+
+    def _whole_step(self, c: Buffer, step: Expr, turn: int) -> Stmt:
+        return seq(*self.loads(step), self.multiply(c, step, turn))
+
+    def _load_places(self, step: Expr, second: int = 0) -> Stmt:
+        """The places for a step, in the lanes that PTX says (ISA, "Matrix fragments for mma.sp").
 
         A row of an atom has 32 bits of them. In a group of four lanes the first has the lower half for its row and for
-        that 8 further down, the second the upper halves, and the others are not asked. Where k is 64 a row has 64 bits:
-        lanes 0 and 1 have the lower half for the two rows, lanes 2 and 3 the upper.
+        that 8 further down, the second the upper halves; the other two have the same of the step `second` further on,
+        for selector 1. Where k is 64 a row has 64 bits: lanes 0 and 1 have the lower half for the two rows, lanes 2 and
+        3 the upper.
         """
         i = Var("load_m")
         place = binary("floormod", self.lane, 4)
@@ -56,17 +78,19 @@ class _SparseEmitter(Emitter):
         if self.atom.k == 64:
             word = self._bits(binary("add", row, binary("mul", low, 8)), step, high, 32)
         else:
+            step = binary("add", step, binary("mul", high, second)) if second else step
             upper = self._bits(binary("add", row, 8), step, low, 16)
             word = binary("bitor", self._bits(row, step, low, 16), binary("shl", upper, 16))
         here = BufferLoad(self.places, (i,))
         store = BufferStore(self.places, word, (i,), span=self.op.span)
         whole = BufferStore(self.places, _defined(here), (i,), span=self.op.span)
-        return [*super().loads(step), loop(i, self.rows, seq(store, whole), "unroll")]
+        return loop(i, self.rows, seq(store, whole), "unroll")
 
-    def instruction(self, c: AccessPtr, a: AccessPtr, b: AccessPtr, row: Expr) -> Stmt:
-        """One instruction on its registers."""
+    def instruction(self, c: AccessPtr, a: AccessPtr, b: AccessPtr, row: Expr, turn: int) -> Stmt:
+        """One instruction on its registers, with the places of the lanes that hold those of the step."""
         op, e = self.op, pointer(self.places, row, 1, "r")
-        return intrinsics.mma_sp(c, a, b, e, self.atom.shape, op.a.dtype, op.b.dtype, c.buffer.dtype, span=op.span)
+        types = (op.a.dtype, op.b.dtype, c.buffer.dtype)
+        return intrinsics.mma_sp(c, a, b, e, self.atom.shape, *types, turn, span=op.span)
 
     def _bits(self, row: Expr, step: Expr, part: Expr, count: int) -> Expr:
         """Part number `part`, of `count` bits, of those that E has for a step of a row."""

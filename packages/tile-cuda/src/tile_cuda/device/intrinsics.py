@@ -120,10 +120,13 @@ def mma_sp(
     a_dtype: Any,
     b_dtype: Any,
     c_dtype: Any,
+    selector: int = 0,
     span: Span | None = None,
 ) -> Evaluate:
-    """c += a b for one warp and a sparse a, of which `e` says where the elements lie."""
-    return _statement("mma_sp", (c, a, b, e), span, shape=tuple(shape), a=str(a_dtype), b=str(b_dtype), c=str(c_dtype))
+    """c += a b for one warp and a sparse a, of which `e` says where the elements lie, in the lanes that the selector
+    names."""
+    types = {"a": str(a_dtype), "b": str(b_dtype), "c": str(c_dtype)}
+    return _statement("mma_sp", (c, a, b, e), span, shape=tuple(shape), **types, selector=selector)
 
 
 def shuffle(kind: str, value: Expr, operand: int | Expr, width: int = 32) -> Call:

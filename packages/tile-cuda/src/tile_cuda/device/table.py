@@ -224,8 +224,8 @@ _ELEMENTS = {
 def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int, sparse: bool = False) -> None:
     """One variant of mma.sync: A row-major, B column-major, D = A B + C in place.
 
-    Of a sparse A the registers hold what is kept, and `e` the lane's part of where it lies. The selector is 0: in a
-    group of four lanes the first two give places, or all four where k is 64.
+    Of a sparse A the registers hold what is kept, and `e` the lane's part of where it lies. In a group of four lanes
+    the first two give places where the selector is 0, the others where it is 1; all four where k is 64.
     """
     m, n, k = shape
     (a_name, a_type, a_bytes), (b_name, b_type, b_bytes), (c_name, c_type, c_bytes) = (
@@ -246,7 +246,7 @@ def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int, spar
     c_list = ", ".join(names[:c_count])
     a_list = ", ".join(names[c_count : c_count + a_count])
     b_list = ", ".join(names[c_count + a_count : c_count + a_count + b_count])
-    places = f", {names[-1]}, 0x0" if sparse else ""
+    places = f", {names[-1]}, %{len(names)}" if sparse else ""
     # Without the order of places mma.sp is slow on sm_90 (PTX ISA, "mma.sp").
     head, prefix = ("mma.sp::ordered_metadata.sync", "mma_sp") if sparse else ("mma.sync", "mma")
     instruction = f"{head}.aligned.m{m}n{n}k{k}.row.col.{c_name}.{a_name}.{b_name}.{c_name}"
@@ -254,15 +254,17 @@ def _mma(shape: tuple[int, int, int], a: str, b: str, c: str, minimum: int, spar
     inputs = ", ".join(
         [f'"{constraint}"(A[{i}])' for i in range(a_count)]
         + [f'"{constraint}"(B[{i}])' for i in range(b_count)]
-        + ['"r"(*e)'] * sparse
+        + ['"r"(*e)', '"n"(Selector)'] * sparse
     )
     name = f"{prefix}_m{m}n{n}k{k}_{a_name}_{b_name}_{c_name}"
     device_function(
         name,
-        f"void {name}({c_type}* c, const {a_type}* a, const {b_type}* b{', const uint32_t* e' * sparse})",
+        f"{'template <int Selector> ' * sparse}void {name}({c_type}* c, const {a_type}* a, const {b_type}* b"
+        f"{', const uint32_t* e' * sparse})",
         ["c", "a", "b", *["e"] * sparse],
         intrinsic=prefix,
         match={"shape": shape, "a": a, "b": b, "c": c},
+        template=("selector",) * sparse,
         effects=[Updates("c"), Reads("a"), Reads("b"), *[Reads("e")] * sparse, Together("warp")],
         ptx=f"""
 {c_word}* C = ({c_word}*)c;
@@ -274,7 +276,7 @@ asm("{instruction} {{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}}{places
 """,
         emulation=(
             f"emu::{prefix}({m}, {n}, {k}, emu::Element::{a_name}, emu::Element::{b_name}, emu::Element::{c_name}, "
-            f"c, a, b, c{', *e' * sparse});"
+            f"c, a, b, c{', *e, Selector' * sparse});"
         ),
         minimum=minimum,
         doc=f"c += a b for one warp, {m}x{n}x{k}, in registers{', of a sparse a' * sparse}",

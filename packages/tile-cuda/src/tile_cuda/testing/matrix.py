@@ -24,8 +24,10 @@ __all__ = [
 MATRIX_KERNELS = MMA_SHAPES
 """(shape, type of A, of B, of C, oldest architecture)."""
 
-SPARSE_KERNELS = SPARSE_MMA_SHAPES
-"""The same of mma.sp."""
+SPARSE_KERNELS = tuple(
+    (*variant, selector) for variant in SPARSE_MMA_SHAPES for selector in ((0, 1) if variant[0][2] < 64 else (0,))
+)
+"""The same of mma.sp, and the sparsity selector."""
 
 _TYPES = {
     "float16": ("fp16", np.float16),
@@ -44,23 +46,24 @@ _SHORT = {"float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "
 
 
 def matrix_name(shape: tuple[int, int, int], a: str, b: str, c: str, sparse: bool = False) -> str:
-    """Name of the device function; its kernel is ``k_<name>``."""
+    """Name of the device function; its kernel is ``k_<name>``, of mma.sp with the selector behind it."""
     m, n, k = shape
     return f"mma{'_sp' * sparse}_m{m}n{n}k{k}_{_SHORT[a]}_{_SHORT[b]}_{_SHORT[c]}"
 
 
-def _kernel(shape: tuple[int, int, int], a: str, b: str, c: str, sparse: bool = False) -> str:
+def _kernel(shape: tuple[int, int, int], a: str, b: str, c: str, selector: int | None = None) -> str:
     """Fragments from row-major A, B, C in global memory, one instruction, and C back; of a sparse A what it keeps,
     and the lanes' words of E."""
     m, n, k = shape
-    held, more = (k // 2, ", uint32_t* E") if sparse else (k, "")
+    sparse = selector is not None
+    held, more, suffix = (k // 2, ", uint32_t* E", f"_{selector}") if sparse else (k, "", "")
     types = [_TYPES[t][0] for t in (a, b, c)]
     # Elements in a lane's register: 4 bytes (f64: 8, one element).
     width = 1 if a == "float64" else 4 // np.dtype(_TYPES[a][1]).itemsize
     counts = [m * held // 32, k * n // 32, m * n // 32]
     name = matrix_name(shape, a, b, c, sparse)
     return f"""
-extern "C" __global__ void k_{name}(tile::{types[0]}* A, tile::{types[1]}* B, tile::{types[2]}* C{more}) {{
+extern "C" __global__ void k_{name}{suffix}(tile::{types[0]}* A, tile::{types[1]}* B, tile::{types[2]}* C{more}) {{
   int lane = threadIdx.x, group = lane / 4, place = lane % 4;
   TILE_LOCAL(tile::{types[0]}, a, {counts[0]});
   TILE_LOCAL(tile::{types[1]}, b, {counts[1]});
@@ -75,7 +78,7 @@ extern "C" __global__ void k_{name}(tile::{types[0]}* A, tile::{types[1]}* B, ti
   }}
   for (int i = 0; i < {counts[2]}; ++i) c[i] = C[(group + 8 * (i / 2)) * {n} + place * 2 + i % 2];
   {"TILE_LOCAL(uint32_t, e, 1); e[0] = E[lane];" * sparse}
-  tile::{name}(c, a, b{", e" * sparse});
+  tile::{name}{f"<{selector}>" * sparse}(c, a, b{", e" * sparse});
   for (int i = 0; i < {counts[2]}; ++i) C[(group + 8 * (i / 2)) * {n} + place * 2 + i % 2] = c[i];
 }}
 """
@@ -88,7 +91,7 @@ def matrix_source(variants: Sequence[Any] = MATRIX_KERNELS) -> str:
 
 def sparse_source(variants: Sequence[Any] = SPARSE_KERNELS) -> str:
     """The same of mma.sp; E, a word a lane, follows C."""
-    return _unit(_kernel(*variant[:4], sparse=True) for variant in variants)
+    return _unit(_kernel(*variant[:4], selector=variant[5]) for variant in variants)
 
 
 def _unit(kernels: Iterable[str]) -> str:
@@ -109,11 +112,11 @@ def matrix_arguments(variant: Any) -> tuple[str, list[np.ndarray]]:
 def sparse_arguments(variant: Any) -> tuple[str, list[np.ndarray], np.ndarray]:
     """The kernel's name; what A keeps, B, C and the lanes' words of E; and A as a whole.
 
-    The words follow the figures of the PTX ISA ("Matrix fragments for sparse mma", sparsity selector 0); lanes that
-    are not asked hold places that would be wrong.
+    The words follow the figures of the PTX ISA ("Matrix fragments for sparse mma"); lanes that are not asked hold
+    places that would be wrong.
     """
-    (m, _, k), a = variant[:2]
-    name, (whole, right, sums) = matrix_arguments(variant)
+    (m, _, k), a, selector = *variant[:2], variant[5]
+    name, (whole, right, sums) = matrix_arguments(variant[:5])
     random = np.random.default_rng(k)
     size = 2 if a == "tfloat32" else 4
     kept, words = np.zeros((m, k // 2), whole.dtype), np.full(32, 0x44444444, np.uint32)
@@ -127,15 +130,16 @@ def sparse_arguments(variant: Any) -> tuple[str, list[np.ndarray], np.ndarray]:
                 whole[row, first + place] = 0
             bits = (0b0100, 0b1110)[places[0]] if size == 2 else places[0] | places[1] << 2
             # m16n8k64: T0 has row 0 and T1 row 8 of columns 0 to 31, T2 and T3 the same of columns 32 to 63. The
-            # others: T0[15:0] has row 0 and T0[31:16] row 8 of the first half of the columns, T1 of the second.
+            # others: T0[15:0] has row 0 and T0[31:16] row 8 of the first half of the columns, T1 of the second; with
+            # selector 1 it is T2 and T3.
             lane = row % 8 * 4
             if k == 64:
                 lane, shift = lane + row // 8 + 2 * (first // 32), chunk % 8 * 4
             else:
-                lane, shift = lane + first // (k // 2), row // 8 * 16 + chunk % 4 * 4
+                lane, shift = lane + 2 * selector + first // (k // 2), row // 8 * 16 + chunk % 4 * 4
             asked[lane] |= np.uint32(bits << shift)
     words = np.where(asked, asked, words)
-    return name.replace("mma_", "mma_sp_"), [kept, right, sums, words], whole
+    return f"{name.replace('mma_', 'mma_sp_')}_{selector}", [kept, right, sums, words], whole
 
 
 def matrix_expected(variant: Any, arrays: list[np.ndarray]) -> tuple[np.ndarray, float]:

@@ -146,10 +146,10 @@ void stmatrix(void* row, const void* registers, uint32_t num, bool transposed);
 // D = A × B + C for one warp. shapes: m16n8k{4,8,16,32}, m8n8k4 (f64). Registers are those of the PTX fragment, packed; d may be c.
 void mma(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Element c_type, void* d, const void* a, const void* b,
          const void* c);
-// The same for an A of which two in four elements are kept (tf32: one in two), with the lane's metadata and sparsity selector 0.
+// The same for an A of which two in four elements are kept (tf32: one in two), with the lane's metadata and a sparsity selector.
 // shapes: m16n8k16 (tf32), m16n8k32 (f16, bf16), m16n8k64 (8 bits).
 void mma_sp(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Element c_type, void* d, const void* a, const void* b,
-            const void* c, uint32_t metadata);
+            const void* c, uint32_t metadata, uint32_t selector);
 // Value of one element, as the conversion instructions see it.
 double decode(Element type, const void* address) noexcept;
 void encode(Element type, void* address, double value) noexcept;  // rounds to nearest even

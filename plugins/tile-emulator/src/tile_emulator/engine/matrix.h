@@ -192,7 +192,7 @@ struct Product {
     uint8_t* d;
     const uint8_t *a, *b, *c;
     bool sparse;
-    uint32_t metadata;
+    uint32_t metadata, selector;
 };
 
 // A: registers of `per` elements; register r holds rows group + 8·(r % 2) for m 16, columns per·(lane % 4) + 4·per·(r / 2).
@@ -212,13 +212,14 @@ void place_c(uint32_t lane, uint32_t i, uint32_t& row, uint32_t& column) {
     column = lane % 4 * 2 + i % 2;
 }
 
-// PTX ISA, "Matrix fragments for multiply-accumulate operation with sparse matrix A", the figures of the metadata for selector 0: which
-// lane holds the four bits for chunk `chunk` of a row, and from which bit on. Every row has 32 bits, or 64 where k is 64.
-//   k 16 and 32: lane 4·g has chunks 0 to 3 of row g in its lower half and of row g + 8 in its upper; lane 4·g + 1 has chunks 4 to 7.
+// PTX ISA, "Matrix fragments for multiply-accumulate operation with sparse matrix A", the figures of the metadata: which lane holds
+// the four bits for chunk `chunk` of a row, and from which bit on. Every row has 32 bits, or 64 where k is 64.
+//   k 16 and 32, selector 0: lane 4·g has chunks 0 to 3 of row g in its lower half and of row g + 8 in its upper, lane 4·g + 1 has chunks
+//   4 to 7. Selector 1: the same in lanes 4·g + 2 and 4·g + 3.
 //   k 64: lanes 4·g and 4·g + 1 have chunks 0 to 7 of rows g and g + 8, lanes 4·g + 2 and 4·g + 3 chunks 8 to 15.
-void place_metadata(uint32_t k, uint32_t row, uint32_t chunk, uint32_t& lane, uint32_t& bit) {
+void place_metadata(uint32_t k, uint32_t selector, uint32_t row, uint32_t chunk, uint32_t& lane, uint32_t& bit) {
     uint32_t group = row % 8, lower = row / 8;
-    lane = 4 * group + (k == 64 ? chunk / 8 * 2 + lower : chunk / 4);
+    lane = 4 * group + (k == 64 ? chunk / 8 * 2 + lower : 2 * selector + chunk / 4);
     bit = k == 64 ? chunk % 8 * 4 : lower * 16 + chunk % 4 * 4;
 }
 // A row of A from what is kept of it. What the ISA leaves undefined (places that are equal or descend) gives NaN, or a large integer.
@@ -229,7 +230,7 @@ void expand(void* const* lanes, uint32_t row, const T* kept, T* whole) {
     uint32_t size = pairs ? 2 : 4;
     for (uint32_t chunk = 0; chunk < first.k / size; ++chunk, whole += size) {
         uint32_t lane, bit;
-        place_metadata(first.k, row, chunk, lane, bit);
+        place_metadata(first.k, first.selector, row, chunk, lane, bit);
         uint32_t places = static_cast<Product*>(lanes[lane])->metadata >> bit & 15, low = places & 3, high = places >> 2;
         std::fill(whole, whole + size, T(0));
         bool defined = pairs ? places == 0b0100 || places == 0b1110 : low < high;
@@ -314,14 +315,14 @@ void mma(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Ele
     uint32_t pc = EMU_PC;
     if (n != 8 || k > 32 || (m != 16 && m != 8)) unchecked("mma of a shape that the emulator does not know");
     product(kMma, {m, n, k, a_type, b_type, c_type, static_cast<uint8_t*>(d), static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b),
-                   static_cast<const uint8_t*>(c), false, 0}, pc);
+                   static_cast<const uint8_t*>(c), false, 0, 0}, pc);
 }
 void mma_sp(uint32_t m, uint32_t n, uint32_t k, Element a_type, Element b_type, Element c_type, void* d, const void* a, const void* b,
-            const void* c, uint32_t metadata) {
+            const void* c, uint32_t metadata, uint32_t selector) {
     uint32_t pc = EMU_PC;
-    if (n != 8 || m != 16 || k * size_of(a_type) != 64) unchecked("mma.sp of a shape that the emulator does not know");
+    if (n != 8 || m != 16 || k * size_of(a_type) != 64 || selector > (k == 64 ? 0 : 1)) unchecked("mma.sp of a shape that the emulator does not know");
     product(kSparseMma, {m, n, k, a_type, b_type, c_type, static_cast<uint8_t*>(d), static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b),
-                         static_cast<const uint8_t*>(c), true, metadata}, pc);
+                         static_cast<const uint8_t*>(c), true, metadata, selector}, pc);
 }
 
 }  // namespace emu

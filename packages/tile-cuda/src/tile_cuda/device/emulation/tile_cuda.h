@@ -1870,58 +1870,69 @@ TILE_FN void mma_m8n8k4_f64_f64_f64(double* c, const double* a, const double* b)
 }
 
 // c += a b for one warp, 16x8x32, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k32_f16_f16_f32(float* c, const fp16* a, const fp16* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 32, emu::Element::f16, emu::Element::f16, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 32, emu::Element::f16, emu::Element::f16, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x32, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k32_bf16_bf16_f32(float* c, const bf16* a, const bf16* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 32, emu::Element::bf16, emu::Element::bf16, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 32, emu::Element::bf16, emu::Element::bf16, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x16, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k16_tf32_tf32_f32(float* c, const float* a, const float* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 16, emu::Element::tf32, emu::Element::tf32, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 16, emu::Element::tf32, emu::Element::tf32, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_s8_s8_s32(int32_t* c, const int8_t* a, const int8_t* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::s8, emu::Element::s8, emu::Element::s32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::s8, emu::Element::s8, emu::Element::s32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_s8_u8_s32(int32_t* c, const int8_t* a, const uint8_t* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::s8, emu::Element::u8, emu::Element::s32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::s8, emu::Element::u8, emu::Element::s32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_u8_s8_s32(int32_t* c, const uint8_t* a, const int8_t* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::u8, emu::Element::s8, emu::Element::s32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::u8, emu::Element::s8, emu::Element::s32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_u8_u8_s32(int32_t* c, const uint8_t* a, const uint8_t* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::u8, emu::Element::u8, emu::Element::s32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::u8, emu::Element::u8, emu::Element::s32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e4m3_e4m3_f32(float* c, const e4m3* a, const e4m3* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::e4m3, emu::Element::e4m3, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::e4m3, emu::Element::e4m3, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e4m3_e5m2_f32(float* c, const e4m3* a, const e5m2* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::e4m3, emu::Element::e5m2, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::e4m3, emu::Element::e5m2, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e5m2_e4m3_f32(float* c, const e5m2* a, const e4m3* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::e5m2, emu::Element::e4m3, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::e5m2, emu::Element::e4m3, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e5m2_e5m2_f32(float* c, const e5m2* a, const e5m2* b, const uint32_t* e) {
-  emu::mma_sp(16, 8, 64, emu::Element::e5m2, emu::Element::e5m2, emu::Element::f32, c, a, b, c, *e);
+  emu::mma_sp(16, 8, 64, emu::Element::e5m2, emu::Element::e5m2, emu::Element::f32, c, a, b, c, *e, Selector);
 }
 
 // stores `desired` where `expected` is; the value before

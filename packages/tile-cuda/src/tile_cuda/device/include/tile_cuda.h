@@ -2089,133 +2089,144 @@ TILE_FN void mma_m8n8k4_f64_f64_f64(double* c, const double* a, const double* b)
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x32, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k32_f16_f16_f32(float* c, const fp16* a, const fp16* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x32, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k32_bf16_bf16_f32(float* c, const bf16* a, const bf16* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x16, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k16_tf32_tf32_f32(float* c, const float* a, const float* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_s8_s8_s32(int32_t* c, const int8_t* a, const int8_t* b, const uint32_t* e) {
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_s8_u8_s32(int32_t* c, const int8_t* a, const uint8_t* b, const uint32_t* e) {
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_u8_s8_s32(int32_t* c, const uint8_t* a, const int8_t* b, const uint32_t* e) {
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 80
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_u8_u8_s32(int32_t* c, const uint8_t* a, const uint8_t* b, const uint32_t* e) {
   uint32_t* C = (uint32_t*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+r"(C[0]), "+r"(C[1]), "+r"(C[2]), "+r"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 89
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e4m3_e4m3_f32(float* c, const e4m3* a, const e4m3* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 89
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e4m3_e5m2_f32(float* c, const e4m3* a, const e5m2* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 89
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e5m2_e4m3_f32(float* c, const e5m2* a, const e4m3* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e5m2.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e5m2.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
 #if TILE_ARCH >= 89
 // c += a b for one warp, 16x8x64, in registers, of a sparse a
+template <int Selector>
 TILE_FN void mma_sp_m16n8k64_e5m2_e5m2_f32(float* c, const e5m2* a, const e5m2* b, const uint32_t* e) {
   float* C = (float*)c;
   const uint32_t* A = (const uint32_t*)a;
   const uint32_t* B = (const uint32_t*)b;
-  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
+  asm("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, %13;"
                : "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e));
+               : "r"(A[0]), "r"(A[1]), "r"(A[2]), "r"(A[3]), "r"(B[0]), "r"(B[1]), "r"(B[2]), "r"(B[3]), "r"(*e), "n"(Selector));
 }
 #endif
 
