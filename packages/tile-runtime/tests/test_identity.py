@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -123,3 +124,14 @@ def test_what_torch_func_and_nested_tensors_wrap_is_refused_by_name():
         kernel(torch.nested.nested_tensor([torch.ones(4), torch.ones(4)]))
     with pytest.raises(tile.ArgumentError, match="A must be of type float32, got complex64"):
         kernel(torch.ones(8, dtype=torch.complex64))
+
+
+def test_arrays_that_numpy_does_not_hand_over_are_refused_by_name():
+    kernel = tripled(8)
+    frozen = np.ones(8, np.float32)
+    frozen.setflags(write=False)
+    with pytest.raises(tile.ArgumentError, match="A must be a writable array, got a read-only array"):
+        kernel(frozen)
+    swapped = np.ones(8, np.dtype(np.float32).newbyteorder())
+    with pytest.raises(tile.ArgumentError, match=r"A must be of type float32, got .f4 \(swapped bytes\)"):
+        kernel(swapped)

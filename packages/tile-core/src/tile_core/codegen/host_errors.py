@@ -78,10 +78,18 @@ def call_error(signature: Signature, problem: str) -> ArgumentError:
 def refused_argument(error: Exception, args: tuple[Any, ...], signature: Signature) -> ArgumentError | None:
     """The error for an argument that never reached the entry, because its framework refused to hand it over; None
     when no argument explains `error`."""
+    import numpy
     import torch
 
     for param, value in zip(signature.inputs, args):
-        if not isinstance(value, torch.Tensor) or not param.is_tensor:
+        if not param.is_tensor:
+            continue
+        if isinstance(error, BufferError) and isinstance(value, numpy.ndarray):
+            if not value.dtype.isnative:
+                return argument_error(signature, param.name, "dtype", param.dtype, f"{value.dtype.str} (swapped bytes)")
+            if not value.flags.writeable:
+                return argument_error(signature, param.name, "type", "a writable array", "a read-only array")
+        if not isinstance(value, torch.Tensor):
             continue
         if torch._C._functorch.is_functorch_wrapped_tensor(value):
             what = "a tensor inside a transform of torch.func"
