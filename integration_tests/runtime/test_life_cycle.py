@@ -114,6 +114,52 @@ def test_a_value_that_a_later_cell_changes_takes_effect():
     assert scope["step"](8)(torch.zeros(8))[0].item() == 3
 
 
+OUTER = """
+import tile_core as tile
+import tile_core.language as T
+
+config = {"factor": 2.0}
+
+def helper(x):
+    return x * config["factor"]
+
+@T.macro
+def store(B, i, value):
+    B[i] = value
+
+@tile.jit(target="cpu")
+def scaled(A):
+    A: T.Tensor[[4], T.float32]
+    B = T.empty((4,), T.float32)
+    with T.Kernel(1):
+        for i in T.serial(4):
+            store(B, i, helper(A[i]))
+    return B
+"""
+
+
+def test_what_helpers_macros_and_containers_become_takes_effect():
+    scope: dict = {"__name__": "cells"}
+
+    def cell(text):
+        name = f"<outer {len(scope)} {hash(text)}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+        exec(compile(text, name, "exec"), scope)
+
+    cell(OUTER)
+    ones = torch.ones(4)
+    for change, expected in (
+        ("", 2.0),
+        ("config['factor'] = 3.0", 3.0),
+        ("def helper(x):\n    return x * config['factor'] + 1", 4.0),
+        ("@T.macro\ndef store(B, i, value):\n    B[i] = value + 10", 14.0),
+        ("config = {'factor': 5.0}", 16.0),
+    ):
+        cell(change)
+        for _ in range(3):  # the third call goes straight into the kernel of the last
+            assert scope["scaled"](ones)[0].item() == expected
+
+
 @T.prim_func
 def move(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
     with T.Kernel(2, threads=128) as part:

@@ -1,6 +1,7 @@
 """What a function reads from outside: which values count, when they changed."""
 
 import textwrap
+from types import SimpleNamespace
 
 from tile_runtime.captures import Captures
 
@@ -63,10 +64,64 @@ def test_closures_and_inner_functions_count():
     assert not captures.unchanged()
 
 
-def test_objects_that_are_no_plain_values_do_not_count():
-    scope = defined("def f(): return table, helper", table=[1], helper=len)
+def test_containers_count_by_content():
+    scope = defined("def f(): return TABLE, CONFIG['k'], CHOSEN", TABLE=[1, [2]], CONFIG={"k": 1}, CHOSEN={1})
     captures = Captures(scope["f"])
-    scope["table"] = [2]
+    for change in (
+        lambda: scope["TABLE"][1].append(3),
+        lambda: scope["CONFIG"].update(k=1.0),
+        lambda: scope["CHOSEN"].add(2),
+        lambda: scope.update(TABLE=[2]),
+    ):
+        assert captures.unchanged()
+        change()
+        assert not captures.unchanged()
+        captures.read()
+
+
+def test_a_large_container_counts_as_the_object_that_it_is():
+    scope = defined("def f(): return TABLE[0]", TABLE=list(range(1000)))
+    captures = Captures(scope["f"])
+    scope["TABLE"][0] = 5
+    assert captures.unchanged()
+    scope["TABLE"] = list(scope["TABLE"])
+    assert not captures.unchanged()
+
+
+def test_the_attributes_that_are_read_count():
+    scope = defined("def f(): return options.block", options=SimpleNamespace(block=1, other=1))
+    captures = Captures(scope["f"])
+    scope["options"].other = 2
+    assert captures.unchanged()
+    scope["options"].block = 2
+    assert not captures.unchanged()
+
+
+def test_what_called_functions_and_macros_read_counts_too():
+    source = """
+        import math
+        def helper(x): return math.sqrt(x) * BLOCK + inner(x)
+        def inner(x): return x + helper.__defaults__ if x else 0
+        def f(x): return helper(x)
+    """
+    scope = defined(source, BLOCK=1)
+    captures = Captures(scope["f"])
+    assert captures.unchanged()
+    scope["BLOCK"] = 2
+    assert not captures.unchanged()
+    captures.read()
+    exec("def inner(x): return 2", scope)
+    assert not captures.unchanged()
+    macro = SimpleNamespace(__wrapped__=scope["helper"])
+    captures = Captures(defined("def g(): return macro()", macro=macro)["g"])
+    scope["BLOCK"] = 3
+    assert not captures.unchanged()
+
+
+def test_equal_numbers_that_are_other_objects_are_no_change():
+    scope = defined("def f(): return LARGE, len(PAIR)", LARGE=10**20, PAIR=(1.5, "a"))
+    captures = Captures(scope["f"])
+    scope["LARGE"], scope["PAIR"] = 10**20 + 0, (1.5, "".join(["a"]))
     assert captures.unchanged()
 
 

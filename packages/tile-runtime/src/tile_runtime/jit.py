@@ -92,7 +92,7 @@ class JitFunction(Named):
 
     def trace(self, *args: Any, **kwargs: Any) -> PrimFunc:
         """The function traced for these arguments, before any pass; nothing is compiled."""
-        return self._style.trace(self._style.bind(args, kwargs)).function
+        return self._trace(self._style.bind(args, kwargs)).function
 
     def compile(self, *args: Any, **kwargs: Any) -> Kernel:
         """The kernel for these arguments; nothing is run. An eager function takes tensors, real or on device meta."""
@@ -140,7 +140,7 @@ class JitFunction(Named):
         for place, bound in enumerate(bounds):
             if self._style.find(bound) is None:
                 try:
-                    traces[place] = self._style.trace(bound)
+                    traces[place] = self._trace(bound)
                 except TileError:
                     if not ignore_error:
                         raise
@@ -172,7 +172,7 @@ class JitFunction(Named):
         bound = style.bind(args, kwargs)
         known = style.find(bound)
         if known is None:
-            trace = style.trace(bound)
+            trace = self._trace(bound)
             known = style.keep(bound, trace, compile_kernel(trace.function, self.options))
         kernel, positions = known
         if positions is None:
@@ -183,6 +183,12 @@ class JitFunction(Named):
             self._fast = _Fast.of(kernel, args, inputs, self._captures)
         self._recent = kernel
         return kernel, inputs
+
+    def _trace(self, bound: Any) -> _Trace:
+        try:
+            return self._style.trace(bound)
+        finally:
+            self._captures.read()  # what the function itself changed while it ran (a list of notes) is no news
 
     def _renew(self) -> None:
         """Forgets all kernels: what the function reads from outside has changed."""

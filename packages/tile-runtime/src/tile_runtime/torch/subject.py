@@ -117,7 +117,7 @@ class JitSubject:
         key = tuple(one.key if isinstance(one, _StandIn) else value_key(one) for one in stand_ins)
         trace = self._traces.get(key)
         if trace is None:
-            trace = self._traces[key] = self.style.trace(stand_ins)
+            trace = self._traces[key] = self.function._trace(stand_ins)
         for position, axis in trace.static:
             _fix(values[position].shape[axis], stand_ins[position].shape[axis])
         signature = Signature(trace.function)

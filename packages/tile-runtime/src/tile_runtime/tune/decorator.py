@@ -110,6 +110,10 @@ class TunedFunction(Named):
     def _best(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], configs: list[dict[str, Any]]
     ) -> tuple[JitFunction, dict[str, Any], AutotuneResult]:
+        if not self.jit._captures.unchanged():  # what the function reads from outside: other kernels, other times
+            with self._lock:
+                self._found.clear()
+                self.jit._renew()
         key = self._key(args, kwargs)
         found = self._found.get(key)
         if found is None:
