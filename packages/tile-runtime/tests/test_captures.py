@@ -118,6 +118,14 @@ def test_what_called_functions_and_macros_read_counts_too():
     assert not captures.unchanged()
 
 
+def test_functions_of_libraries_are_not_followed():
+    scope = defined(
+        "from textwrap import dedent\nfrom torch.nn.functional import silu\ndef f(x): return dedent(x), silu"
+    )
+    captures = Captures(scope["f"])
+    assert {name for _, name, _ in captures._names} == {"dedent", "silu"} and captures.unchanged()
+
+
 def test_equal_numbers_that_are_other_objects_are_no_change():
     scope = defined("def f(): return LARGE, len(PAIR)", LARGE=10**20, PAIR=(1.5, "a"))
     captures = Captures(scope["f"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -97,15 +98,21 @@ def _names(code: types.CodeType) -> tuple[set[str], set[str]]:
 
 
 def _called(value: Any) -> types.FunctionType | None:
-    """The Python function behind a function, method or macro; None for what is none, and for Tile's own."""
+    """The Python function behind a function, method or macro; None for what is none or is installed, which nobody
+    edits: a library's functions would be followed through half of it."""
     for _ in range(4):
         if isinstance(value, types.FunctionType):
-            return None if (value.__module__ or "").startswith("tile_") else value
+            return None if _is_installed(value) else value
         held = getattr(value, "__dict__", {})
         value = getattr(value, "__func__", None) or held.get("__wrapped__") or held.get("function")
         if value is None:
             return None
     return None
+
+
+def _is_installed(function: types.FunctionType) -> bool:
+    top = (function.__module__ or "").partition(".")[0]
+    return top.startswith("tile_") or top in sys.stdlib_module_names or "-packages" in function.__code__.co_filename
 
 
 def _content(cell: types.CellType) -> Any:
