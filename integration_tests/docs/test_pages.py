@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 from tile_core.ir import PrimFunc, parse
-from tile_core.plugin import Backend, PassExtension
+from tile_core.plugin import Backend, PassExtension, registry
 from tile_core.plugin.registry import GROUPS, STATES
+from tile_core.settings import Settings
+from tile_core.transform.options import declared_options
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -74,3 +76,23 @@ def test_options_and_errors_of_the_cuda_page_exist():
     page = (DOCS / "cuda.md").read_text()
     assert set(re.findall(r"`(tl\.[a-z_]+)`", page)) <= set(declared_options())
     assert set(re.findall(r"`(E-[A-Z-]+)`", page)) <= set(CODES)
+
+
+def test_the_page_of_the_runtime_shows_what_is(tmp_path):
+    page = (DOCS / "runtime.md").read_text()
+    (block,) = blocks("runtime.md")
+    file = tmp_path / "page.py"
+    file.write_text(
+        block
+        + "import torch\n"
+        + "a = torch.ones(100)\n"
+        + "assert torch.equal(scale(a, 2.0), a * 2) and scale.mode == 'eager'\n"
+        + "assert torch.equal(scale(a.byte().float(), 3.0, skip_tensor_validation=True), a * 3)\n"
+    )
+    subprocess.run([sys.executable, str(file)], check=True, cwd=tmp_path)
+    for option in re.findall(r'"(tl\.\w+)"', page):
+        assert option in declared_options()
+    for name in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE):
+        assert registry.execution_backend(name).name == name
+    for variable in re.findall(r"`(TILE_\w+)`", page):
+        assert variable in {setting.name for setting in Settings.all()}
