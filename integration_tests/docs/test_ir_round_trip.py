@@ -15,6 +15,7 @@ from tile_core.ir import IRModule, first_mismatch, parse, structural_key
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 KERNELS = {
     "gemm": "M=1000 N=1111 K=777",
+    "gemm_sparse": "M=100 N=90 K=144",
     "softmax": "M=128 N=1000",
     "rmsnorm": "X=float32[128,1000] W=float32[1000]",
     "elementwise": "A=float32[100000] B=float32[100000]",

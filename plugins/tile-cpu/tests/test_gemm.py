@@ -70,28 +70,30 @@ def test_a_transposed_operand_is_stored_transposed(lowered):
 
 SPARSE = """
         @T.prim_func
-        def main(A: T.Buffer((40, 32), T.{dtype}), E: T.Buffer((40, 4), T.uint16), B: T.Buffer((64, 33), T.{dtype}),
-                 C: T.Buffer((40, 33), T.float32)):
+        def main(A: T.Buffer((40, 32), T.{dtype}), E: T.Buffer((40, {words}), T.uint16),
+                 B: T.Buffer((64, 33), T.{dtype}), C: T.Buffer((40, 33), T.float32)):
             with T.Kernel(2, 2) as (bx, by):
                 a = T.alloc_buffer((32, 32), T.{dtype}, scope="shared")
-                e = T.alloc_buffer((32, 4), T.uint16, scope="shared")
+                e = T.alloc_buffer((32, {words}), T.uint16, scope="shared")
                 b = T.alloc_buffer((64, 32), T.{dtype}, scope="shared")
                 c = T.alloc_buffer((32, 32), T.float32, scope="fragment")
                 T.copy(A[by * 32:by * 32 + 32, 0:32], a)
-                T.copy(E[by * 32:by * 32 + 32, 0:4], e)
+                T.copy(E[by * 32:by * 32 + 32, 0:{words}], e)
                 T.copy(B[0:64, bx * 32:bx * 32 + 32], b)
-                for i, j in T.Parallel(32, 4):
-                    e[i, j] = T.uint16(0x4E9C)
+                for i, j in T.Parallel(32, {words}):
+                    e[i, j] = T.uint16({code})
                 T.gemm_sp(a, e, b, c, clear_accum=True)
                 T.copy(c, C[by * 32:by * 32 + 32, bx * 32:bx * 32 + 32])
 """
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name"), [("float16", "expanding_micro_kernel"), ("float8_e4m3fn", "expanding_micro_kernel")]
+    ("dtype", "name"),
+    [("float16", "expanding_micro_kernel"), ("float8_e4m3fn", "expanding_micro_kernel"), ("tfloat32", "loops")],
 )
 def test_a_sparse_operand_is_expanded_where_the_micro_kernel_takes_its_type(lowered, dtype, name):
-    result = lowered(SPARSE.format(dtype=dtype))
+    pairs = dtype == "tfloat32"
+    result = lowered(SPARSE.format(dtype=dtype, words=8 if pairs else 4, code=0x4EE4 if pairs else 0x4E9C))
     assert ("gemm_sp", name) in result.taken
     result.check({})
 

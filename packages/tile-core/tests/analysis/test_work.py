@@ -38,6 +38,28 @@ def test_a_gemm():
     assert work.intensity == pytest.approx(work.operations / work.bytes)
 
 
+def test_a_gemm_of_a_sparse_operand_does_what_is_kept():
+    @T.prim_func
+    def function(
+        A: T.Tensor((64, 32), "float16"),
+        E: T.Tensor((64, 4), "int16"),
+        B: T.Tensor((64, 32), "float16"),
+        C: T.Tensor((64, 32), "float32"),
+    ):
+        with T.Kernel(1, threads=64):
+            a, e = T.alloc_shared((64, 32), "float16"), T.alloc_shared((64, 4), "int16")
+            b, acc = T.alloc_shared((64, 32), "float16"), T.alloc_fragment((64, 32), "float32")
+            T.copy(A, a)
+            T.copy(E, e)
+            T.copy(B, b)
+            T.gemm_sp(a, e, b, acc, clear_accum=True)
+            T.copy(acc, C)
+
+    work = count_work(function)
+    assert work.gemm == {"float16": 2 * 64 * 32 * 32} and not work.other
+    assert work.read == 64 * (32 + 4 + 32) * 2 and work.written == 64 * 32 * 4
+
+
 def test_loops_that_depend_on_the_block_are_averaged():
     # rows of blocks go 0, 1, 2 and 3 steps
     assert count_work(gemm(causal=True)).gemm == {"float16": 2 * 64 * 64 * 32 * 3 * (0 + 1 + 2 + 3)}
