@@ -425,6 +425,26 @@ def probe(P: T.Tensor((4,), "int8"), Q: T.Tensor((4,), "int8"), J: T.Tensor((1,)
     "Broadcast": Probe("B[T.Ramp(0, 1, 4)] = T.Broadcast(A[0], 4)"),
     # Synchronisation, extern calls
     "sync_warp": Probe("T.sync_warp()\nT.copy(A, B)"),
+    "match_buffer": Probe(
+        """
+@T.prim_func
+def probe(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (64,), "float32")
+    B = T.match_buffer(b, (64,))
+    with T.Kernel(1, threads=32):
+        T.copy(A, B)
+"""
+    ),
+    **_each("sblock reads writes", 'with T.sblock("copy"):\n    T.reads(A[0:64])\n    T.writes(B)\n    T.copy(A, B)'),
+    "sblock_alloc_buffer": Probe(
+        'with T.sblock():\n    tile = T.sblock_alloc_buffer((64,), "float32", scope="shared")\n'
+        "    T.copy(A, tile)\n    T.copy(tile, B)"
+    ),
+    "tvm_storage_sync": Probe('T.tvm_storage_sync("shared")\nT.copy(A, B)'),
+    "make_mma_swizzle_layout": Probe(
+        'tile = T.alloc_shared((32, 64), "float16")\n'
+        "T.annotate_layout({tile: T.make_mma_swizzle_layout(tile)})\nT.clear(tile)\nT.copy(tile[0:32, 0:32], H)"
+    ),
     "sync_grid": Probe("T.sync_grid()\nT.copy(A, B)"),
     "named_barrier_arrive": Probe(
         """
@@ -476,6 +496,11 @@ def probe(B: T.Tensor((64,), "float32")):
     "device_assert": Probe('T.device_assert(I[0] == I[0], "equal")\nT.copy(A, B)'),
     "access_ptr": Probe(_POINTER.replace("POINTER", 'T.access_ptr(A[4], "r")'), ("cpu", "cuda")),
     "address_of": Probe(_POINTER.replace("POINTER", "T.address_of(A[4])"), ("cpu", "cuda")),
+    **_each(
+        "tvm_access_ptr type_annotation",
+        _POINTER.replace("POINTER", 'T.tvm_access_ptr(T.type_annotation("float32"), A, 4, 8, 1)'),
+        ("cpu", "cuda"),
+    ),
     # Statements as calls
     "thread_binding": Probe('t = T.thread_binding(0, 32, thread="threadIdx.x")\nJ[t] = I[t]'),
     "launch_thread": Probe('with T.launch_thread("threadIdx.x", 32) as t:\n    J[t] = I[t]'),

@@ -13,6 +13,7 @@ from typing import Any
 from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..ir import (
+    AccessPtr,
     Attr,
     Bind,
     Block,
@@ -259,6 +260,10 @@ class Builder:
         self.eager: Any = None
         self.hints: list[str] = []
         self.branches: list[Any] = []
+        # Pointer parameters, the tensors that T.match_buffer makes of them, and the T.sblock around this point.
+        self.handles: tuple[Var, ...] = ()
+        self.matched: dict[Var, Buffer] = {}
+        self.blocks: list[Any] = []
         self._checked: set[int] = set()
 
     # -- frames --------------------------------------------------------------------------------------------------------
@@ -367,6 +372,14 @@ class Builder:
         self.values[var] = value
         self.home[var] = self.frames[-1]
         return var
+
+    def hold(self, name: str, value: Expr) -> Expr:
+        """A value under a name. A pointer stays what it is, with its place as it is now: the call that gets it is seen
+        to use the memory."""
+        if isinstance(value, AccessPtr):
+            places = (self.bind("index", i) if reads_memory(i) else i for i in value.indices)
+            return value.with_(indices=tuple(places))
+        return self.bind(name, value)
 
     def take_hint(self, default: str) -> str:
         """The name that the statement assigns what is allocated next to, or `default`."""

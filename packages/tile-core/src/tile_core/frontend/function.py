@@ -39,6 +39,7 @@ __all__ = ["error_place", "finish", "prim_func", "run", "trace_prim_func"]
 declare_codes(
     {
         "E-CALL": "a function of the language is called with arguments that it does not take",
+        "E-MATCH-BUFFER": "a parameter that T.match_buffer cannot make a tensor",
         "E-DYNAMIC-UNOWNED": "a shape variable that no parameter's shape mentions",
         "E-KERNEL-NONE": "a kernel function without `with T.Kernel`",
         "E-PARAM-KIND": "a kernel function with *args or **kwargs",
@@ -78,6 +79,7 @@ def trace_prim_func(function: Callable[..., Any]) -> PrimFunc:
         annotation = annotations.get(name, inspect.Parameter.empty)
         parameters.append(make_parameter(name, annotation, spans.get(name)))
     builder = Builder(function.__name__)
+    builder.handles = tuple(p for p in parameters if isinstance(p, Var) and p.dtype.name == "handle")
     result = run(builder, lambda: twin(*parameters))
     if result is not None:
         raise CompileError(
@@ -143,6 +145,15 @@ def finish(
             span=function_span(function),
             help="put the work into `with T.Kernel(grid, threads=…)`",
         )
+    for var, buffer in builder.matched.items():
+        if any(node is var for node in walk(body)):
+            raise CompileError(
+                "E-MATCH-BUFFER",
+                f"{var.name} is used as a pointer and made a tensor by T.match_buffer",
+                span=buffer.span,
+                help="use the tensor that T.match_buffer gives",
+            )
+    parameters = tuple(builder.matched.get(p, p) if isinstance(p, Var) else p for p in parameters)
     body = _GiveParameters(parameters).rewrite(body)
     attrs = dict(builder.attrs)
     if outputs:

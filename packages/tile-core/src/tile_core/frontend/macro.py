@@ -85,7 +85,7 @@ class Macro:
             value = as_expr(value)
             if not isinstance(value, _FIXED) and builder.kernel is not None:
                 # Evaluated once, before the macro's body, as a function's argument would be.
-                return builder.bind(name, value)
+                return builder.hold(name, value)
         return value
 
     def _require_end(self, builder: Builder) -> None:

@@ -199,7 +199,7 @@ class Tracer(Operators):
         that the expression reads. Variables in memory stay variables."""
         if isinstance(value, Expr) and not isinstance(value, _FIXED) and reads_memory(value):
             builder = self.builder
-            return value if builder.kernel is None else builder.bind(name, value)
+            return value if builder.kernel is None else builder.hold(name, value)
         if type(value) is tuple:
             return tuple([self.kept(item, name) for item in value])
         return value
@@ -241,7 +241,7 @@ class Scope:
             if reads_memory(value):
                 builder.require_kernel(f"the value of {name}")
             return value
-        return builder.bind(name, value)
+        return builder.hold(name, value)
 
     def annotated(self, name: str, value: Any, annotation: Callable[[], Any], old: Any, span: Span) -> Any:
         """``name: annotation = value``: an element type converts, other annotations are comments."""

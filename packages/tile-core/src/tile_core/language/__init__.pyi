@@ -216,10 +216,12 @@ from .math import log2 as log2
 from .types import long as long
 from .loop import loop_break as loop_break
 from ..frontend import macro as macro
+from .annotate import make_mma_swizzle_layout as make_mma_swizzle_layout
 from .views import make_tensor as make_tensor
 from .views import make_tensor_from_addr as make_tensor_from_addr
 from .warp import match_all_sync as match_all_sync
 from .warp import match_any_sync as match_any_sync
+from .tvm import match_buffer as match_buffer
 from .math import max as max
 from .vectors import max2 as max2
 from .values import max_value as max_value
@@ -240,6 +242,7 @@ from .tensor import ptr as ptr
 from .async_copy import ptx_commit_group as ptx_commit_group
 from .async_copy import ptx_cp_async as ptx_cp_async
 from .async_copy import ptx_wait_group as ptx_wait_group
+from .tvm import reads as reads
 from .reduce import reduce as reduce
 from .reduce import reduce_absmax as reduce_absmax
 from .reduce import reduce_abssum as reduce_abssum
@@ -258,6 +261,8 @@ from .random import rng_rand as rng_rand
 from .random import rng_rand_float as rng_rand_float
 from .math import round as round
 from .math import rsqrt as rsqrt
+from .tvm import sblock as sblock
+from .tvm import sblock_alloc_buffer as sblock_alloc_buffer
 from .loop import serial as serial
 from .warp import shfl_down as shfl_down
 from .warp import shfl_sync as shfl_sync
@@ -294,11 +299,14 @@ from .rearrange import transpose as transpose
 from .math import trunc as trunc
 from .integers import truncdiv as truncdiv
 from .integers import truncmod as truncmod
+from .tvm import tvm_access_ptr as tvm_access_ptr
+from .tvm import tvm_storage_sync as tvm_storage_sync
 from .allreduce import tvm_thread_allreduce as tvm_thread_allreduce
 from .warp import tvm_warp_activemask as tvm_warp_activemask
 from .warp import tvm_warp_shuffle as tvm_warp_shuffle
 from .warp import tvm_warp_shuffle_down as tvm_warp_shuffle_down
 from .warp import tvm_warp_shuffle_up as tvm_warp_shuffle_up
+from .tvm import type_annotation as type_annotation
 from .types import uint as uint
 from .types import uint16 as uint16
 from .types import uint32 as uint32
@@ -315,6 +323,7 @@ from .warp import warp_reduce_bitor as warp_reduce_bitor
 from .warp import warp_reduce_max as warp_reduce_max
 from .warp import warp_reduce_min as warp_reduce_min
 from .warp import warp_reduce_sum as warp_reduce_sum
+from .tvm import writes as writes
 from .kernel import ws as ws
 
 bool: DType
@@ -690,10 +699,12 @@ __all__ = [
     "long",
     "loop_break",
     "macro",
+    "make_mma_swizzle_layout",
     "make_tensor",
     "make_tensor_from_addr",
     "match_all_sync",
     "match_any_sync",
+    "match_buffer",
     "max",
     "max2",
     "max_value",
@@ -714,6 +725,7 @@ __all__ = [
     "ptx_commit_group",
     "ptx_cp_async",
     "ptx_wait_group",
+    "reads",
     "reduce",
     "reduce_absmax",
     "reduce_abssum",
@@ -732,6 +744,8 @@ __all__ = [
     "rng_rand_float",
     "round",
     "rsqrt",
+    "sblock",
+    "sblock_alloc_buffer",
     "serial",
     "shfl_down",
     "shfl_sync",
@@ -768,11 +782,14 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_access_ptr",
+    "tvm_storage_sync",
     "tvm_thread_allreduce",
     "tvm_warp_activemask",
     "tvm_warp_shuffle",
     "tvm_warp_shuffle_down",
     "tvm_warp_shuffle_up",
+    "type_annotation",
     "uint",
     "uint16",
     "uint32",
@@ -789,5 +806,6 @@ __all__ = [
     "warp_reduce_max",
     "warp_reduce_min",
     "warp_reduce_sum",
+    "writes",
     "ws",
 ]

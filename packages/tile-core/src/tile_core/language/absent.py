@@ -113,7 +113,8 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     # Matrix instructions by hand.
     (
         _PTX,
-        "use T.gemm and T.copy",
+        "use T.gemm(A, B, C), which loads by ldmatrix and multiplies by mma; T.clear(C) for mma_fill, T.copy(C, D) for"
+        " mma_store",
         "ptx_mma ptx_mma_sm70 ptx_ldmatrix mma_fill mma_store mma_store_index_map get_mma_micro_size"
         " get_ldmatrix_offset TensorCoreIntrinEmitter TensorCoreIntrinEmitterWithLadderTransform"
         " validate_gemm_ab_dtypes tvm_mma_sync tvm_bmma_sync tvm_load_matrix_sync tvm_store_matrix_sync"
@@ -121,8 +122,8 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _PTX,
-        "use T.annotate_layout with a T.Layout; shared operands of T.gemm are swizzled without it",
-        "get_swizzle_layout make_mma_swizzle_layout",
+        "use T.annotate_layout({A: T.make_mma_swizzle_layout(A)}); shared operands of T.gemm are swizzled without it",
+        "get_swizzle_layout",
     ),
     # Annotations of one machine.
     (
@@ -159,19 +160,18 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _TVM,
         "use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_global",
-        "allocate buffer_decl sblock_alloc_buffer buffer_var tvm_stack_alloca"
-        " TVMBackendAllocWorkspace TVMBackendFreeWorkspace",
+        "allocate buffer_decl buffer_var tvm_stack_alloca TVMBackendAllocWorkspace TVMBackendFreeWorkspace",
     ),
     (
         _TVM,
         "annotate the parameter: A: T.Tensor((M, N), dtype)",
-        "match_buffer buffer arg func_attr func_name func_ret Ptr handle_add_byte_offset",
+        "buffer arg func_attr func_name func_ret Ptr handle_add_byte_offset",
     ),
     (
         _TVM,
         "leave it out: what a statement reads and writes follows from its body",
-        "sblock sblock_attr reads writes init where axis ignore_loop_partition block_name_suffix_context"
-        " iter_var IterVar Range index_map type_annotation target",
+        "sblock_attr init where axis ignore_loop_partition block_name_suffix_context"
+        " iter_var IterVar Range index_map target",
     ),
     (
         _TVM,
@@ -192,7 +192,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
         _TVM,
         "use T.call_extern",
         "call_packed call_cpacked call_packed_lowered call_cpacked_lowered call_kernel"
-        " call_llvm_intrin call_llvm_pure_intrin call_intrin llvm_lookup_intrinsic_id tvm_call_packed tvm_call_cpacked"
+        " call_llvm_intrin call_llvm_pure_intrin llvm_lookup_intrinsic_id tvm_call_packed tvm_call_cpacked"
         " tvm_call_packed_lowered tvm_call_cpacked_lowered anylist_getitem anylist_resetitem"
         " anylist_setitem_call_packed anylist_setitem_call_cpacked lookup_param Call CallEffectKind",
     ),
@@ -204,13 +204,8 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         _TVM,
-        "use T.sync_threads",
-        "tvm_storage_sync",
-    ),
-    (
-        _TVM,
-        "use T.access_ptr or T.address_of",
-        "tvm_access_ptr",
+        'call the function that its name stands for: T.exp(x) for "tir.exp"; functions of the target by T.call_extern',
+        "call_intrin",
     ),
     (
         _TVM,

@@ -10,7 +10,8 @@ from ..errors import CompileError, declare_codes
 from ..frontend.builder import Frame, known, require_builder
 from ..frontend.operators import as_condition, is_expression
 from ..ir import Buffer, as_expr, cast
-from ..layout import Fragment, Layout
+from ..layout import Fragment, Layout, row_major
+from ..layout.swizzle import swizzled
 
 __all__ = [
     "annotate_compile_flags",
@@ -21,6 +22,7 @@ __all__ = [
     "annotate_restrict_buffers",
     "annotate_safe_value",
     "assume",
+    "make_mma_swizzle_layout",
     "use_swizzle",
 ]
 
@@ -107,6 +109,25 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
         frame = builder.home.get(buffer) or _kernel_frame()
         others = tuple(pair for pair in frame.annotations.get("layouts", ()) if pair[0] is not buffer)
         frame.annotations["layouts"] = (*others, (buffer, layout))
+
+
+def make_mma_swizzle_layout(shared_buf: Any, is_smooth: bool = False) -> Layout:
+    """The layout in which matrix instructions load a shared tile without bank conflicts, for `annotate_layout`: what
+    operands of `T.gemm` get by themselves.
+
+    Args:
+        shared_buf: a tile of two or more axes in shared memory.
+        is_smooth: row-major in its place.
+    """
+    shape = shared_buf.static_shape() if isinstance(shared_buf, Buffer) else None
+    if shape is None or shared_buf.memory.level != "block" or len(shape) < 2 or not isinstance(is_smooth, bool):
+        raise CompileError(
+            "E-ANNOTATE",
+            "T.make_mma_swizzle_layout lays out a shared tile of two or more axes",
+            facts=[f"found {shared_buf!r}, is_smooth={is_smooth!r}"],
+            help="pass a tile from T.alloc_shared",
+        )
+    return row_major(shape) if is_smooth else swizzled(shape, shared_buf.dtype)
 
 
 def annotate_safe_value(safe_value_map: Mapping[Any, Any]) -> None:
