@@ -400,6 +400,14 @@ STATEMENTS = {
     "a_named_barrier": """
         T.sync_threads(16, 32)
         """,
+    "a_block_that_writes_what_it_does_not_declare": """
+        with T.sblock("copy"):
+            T.writes(A)
+            B[0, 0] = A[0, 0]
+        """,
+    "a_barrier_for_other_memory": """
+        T.tvm_storage_sync("global")
+        """,
     "a_name_that_the_language_lacks": """
         T.allocshared((4, 4), "float32")
         """,
@@ -410,6 +418,13 @@ STATEMENTS = {
 
 # Whole texts.
 FUNCTIONS = {
+    "a_tensor_that_match_buffer_gets": """
+        @T.prim_func
+        def f(A: T.Tensor((4,), "float32")):
+            B = T.match_buffer(A, (4,), "float32")
+            with T.Kernel(1):
+                B[0] = 1.0
+        """,
     "a_parameter_without_annotation": """
         @T.prim_func
         def main(A, n: T.int32):
