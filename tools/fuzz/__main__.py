@@ -104,11 +104,13 @@ def _campaign(given: argparse.Namespace, places: tuple[str, ...]) -> int:
         while time.monotonic() < end:
             for row in _rows(seed, places, end):
                 seed = row["seed"] + 1
-                if not tally.count(row):
+                fault = tally.count(row)
+                if tally.kinds.total() % 50 == 0:
+                    print(tally.rate(), flush=True)
+                if not fault:
                     continue
                 print(f"seed {row['seed']}: {_mark(row)}", flush=True)
                 _keep(given, row, tally.faults[_mark(row)].index(row["seed"]), places)
-            print(tally.rate(), flush=True)
             for folder in (*Path(cache).glob("emulator/*"), *Path(cache).glob("[!e]*")):
                 if not folder.name.startswith("engine-"):
                     shutil.rmtree(folder, ignore_errors=True)

@@ -99,6 +99,8 @@ class Launches(Maker):
     def groups(self, before: tuple[str, str], after: tuple[str, str]) -> None:
         """Warp groups of a block: each has rows of its own."""
         count = self.one((2, 3))
+        if self.rows <= self.tile[0] * (count - 1):  # a group without rows is refused
+            return self.blocks(before, after)
         rows = f"T.ceildiv({self.height}, {self.tile[0] * count})"
         with self.block(f"with T.Kernel({self.across()}, {rows}, threads={128 * count}) as (bx, by):"):
             for group in range(count):

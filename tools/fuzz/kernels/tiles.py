@@ -174,7 +174,8 @@ class Tiles(Values):
             block = self.grid_axes[axis]
             low = f"{block} * {extent}" if block else "0"
             if not still and block:
-                moved = self.one(("", "", " + 1", " - 1", " + 3"))
+                # What lies outside for all blocks is refused.
+                moved = self.one(("", "", " + 1", " - 1", " + 3")) if extent > 6 else ""
                 low += shift if shift and axis == len(self.shape) - 1 else moved
             parts.append(f"{low}:{low} + {extent}")
         if self.chance(0.2):  # by its first element; the extents come from the other side
@@ -232,7 +233,11 @@ class Tiles(Values):
             if self.chance(0.2):
                 with self.block(f"if {column} % 5 == 3:"):
                     self.line("continue")
+            # An element of a fragment belongs to a thread that a loop's variable does not tell.
+            tiles, vectors = self.tiles, self.vectors
+            self.tiles, self.vectors = [t for t in tiles if t.scope == "shared"], []
             self.line(f"{target.at([row, column])} = {self.value(target, [row, column])}")
+            self.tiles, self.vectors = tiles, vectors
 
     def copy(self) -> None:
         source, target = self.random.sample(self.tiles, 2)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tile_core.arith.evaluate import evaluate
+from tile_core.dtypes import DType
 from tile_core.errors import CompileError
 from tile_core.ir import IntImm, Var, substitute
 from tile_core.layout import Fragment
@@ -88,6 +90,19 @@ def test_a_reduced_product_is_held_by_the_owners_of_its_row():
 
 def test_owners_that_are_no_digits_have_no_reduced_fragment():
     assert reduced(coalesced((100, 100), 128, 4), [1]) is None
+
+
+def test_a_tile_laid_out_like_one_of_its_rows_is_read_backwards():
+    tile = Fragment((8, 17, 16), 100, 34, 1, lambda i, j, k, r: ((i * 16 + k) % 100, (i * 16 + k) // 100 * 17 + j))
+    places = Places(tile)
+    thread, register = Var("t", DType("int32")), Var("r", DType("int32"))
+    indices, valid = places.indices(thread, register), places.valid(thread, register)
+    for t, r in ((0, 0), (99, 16), (27, 33), (28, 17), (50, 20)):
+        values = {thread: t, register: r}
+        assert bool(evaluate(valid, values)) == (r < 17 or t < 28)
+        if r < 17 or t < 28:
+            i, j, k = (evaluate(index, values) for index in indices)
+            assert ((i * 16 + k) % 100, (i * 16 + k) // 100 * 17 + j) == (t, r)
 
 
 def test_a_fragment_without_a_closed_inverse_says_so():

@@ -1,11 +1,13 @@
 """Places: a fragment read backwards, from a thread and a register to the element that lies there.
 
 The expressions are closed forms found from the tables, and equal to them everywhere by comparison: sums over digits of
-thread and register, or the row-major count of a coalesced tile whose last round is not full.
+thread and register, or the row-major count of a coalesced tile whose last round is not full, some axes of which may
+lie whole in each thread's registers (a tile's loop that is laid out like a row of it).
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -50,6 +52,7 @@ class Places:
         self._busy = fragment.threads
         self._digits: list[Any] | None = None
         self._vector = 0
+        self._whole: tuple[int, ...] = ()
         self._find()
         self._copies = digit_sums(self.replica[: self._busy])
 
@@ -57,12 +60,12 @@ class Places:
         """The element's indices."""
         if self._digits is not None:
             return tuple(digit_expression(d, (thread, register)) for d in self._digits)
-        return tuple(as_expr(i) for i in unflatten(self._offset(thread, register), self.fragment.domain))
+        return tuple(as_expr(i) for i in self._coalesced(thread, register))
 
     def valid(self, thread: Expr, register: Expr) -> Expr | None:
         """The condition for an element to lie there, or None where one always does."""
         if self._digits is None:
-            return binary("lt", self._offset(thread, register), prod(self.fragment.domain))
+            return binary("lt", as_expr(self._offset(thread, register)), self._spread_size())
         return binary("lt", thread, self._busy) if self._busy < self.fragment.threads else None
 
     def first(self, thread: Expr, register: Expr) -> Expr | None:
@@ -83,16 +86,43 @@ class Places:
                 self._busy, self._digits = busy, digits
                 return
         threads, regs = np.ix_(np.arange(self.fragment.threads), np.arange(self.fragment.regs))
-        for vector in _VECTORS:
-            offset = regs // vector * (vector * self.fragment.threads) + threads * vector + regs % vector
-            if np.array_equal(np.where(offset < prod(self.fragment.domain), offset, -1), self.table):
-                self._vector = vector
-                return
+        rank = len(self.fragment.domain)
+        for count in range(rank):
+            for self._whole in combinations(range(rank), count):
+                for self._vector in _VECTORS:
+                    if self.fragment.regs % self._held() == 0 and self._fits(threads, regs):
+                        return
         raise _no_form(self.fragment)
 
-    def _offset(self, thread: Expr, register: Expr) -> Expr:
+    def _fits(self, threads: Any, regs: Any) -> bool:
+        """Whether the coalesced form gives the table."""
+        places = np.broadcast_arrays(*self._coalesced(threads, regs), threads)[:-1]
+        elements = np.zeros_like(self.table)
+        for place, extent in zip(places, self.fragment.domain):
+            elements = elements * extent + place
+        valid = np.broadcast_to(self._offset(threads, regs) < self._spread_size(), self.table.shape)
+        return np.array_equal(np.where(valid, elements, -1), self.table)
+
+    def _coalesced(self, thread: Any, register: Any) -> tuple[Any, ...]:
+        """Indices where the axes in `_whole` lie in registers, and the others are counted over threads and registers
+        in pieces of `_vector`."""
+        domain = self.fragment.domain
+        spread = [axis for axis in range(len(domain)) if axis not in self._whole]
+        inner = unflatten(register % self._held(), tuple(domain[axis] for axis in self._whole)) if self._whole else ()
+        outer = unflatten(self._offset(thread, register), tuple(domain[axis] for axis in spread))
+        return tuple(i for _, i in sorted(zip((*self._whole, *spread), (*inner, *outer)), key=lambda pair: pair[0]))
+
+    def _offset(self, thread: Any, register: Any) -> Any:
         v = self._vector
-        return as_expr(register // v * (v * self.fragment.threads) + thread * v + register % v)
+        outer = register // self._held() if self._whole else register
+        return outer // v * (v * self.fragment.threads) + thread * v + outer % v
+
+    def _held(self) -> int:
+        """How many registers the axes that lie whole in them take."""
+        return prod(self.fragment.domain[axis] for axis in self._whole)
+
+    def _spread_size(self) -> int:
+        return prod(self.fragment.domain) // self._held()
 
 
 def digit_expression(digits: list[list[tuple[int, int, int]]], values: tuple[Expr, ...]) -> Expr:

@@ -161,6 +161,14 @@ TILE_FN void store_nibble(uint8_t* byte, int shift, uint8_t nibble) {
   emu::atomic_update(byte, [=](uint8_t old) { return uint8_t((old & (0xf0 >> shift)) | (nibble << shift)); });
 #endif
 }
+// The byte of half a byte: another thread may write the other half meanwhile, which to the emulator is no race then.
+TILE_FN uint8_t load_nibbles(const uint8_t* byte) {
+#ifndef TILE_EMULATE
+  return *byte;
+#else
+  return emu::atomic_load(byte);
+#endif
+}
 
 struct fp16_format {
   static constexpr int bits = 16, exponent = 5, mantissa = 10, bias = 15;
@@ -244,7 +252,7 @@ struct e2m1_format {
 };
 
 // Conversions between element types by the rules of tile_core.casts: one text for the CPU's headers and both CUDA headers, after the
-// formats, which are made from the table. Needs TILE_FN, TILE_MEMBER, TILE_RINT and kin, bit_cast, round_to_odd, store_nibble and the fixed-width integers.
+// formats, which are made from the table. Needs TILE_FN, TILE_MEMBER, TILE_RINT and kin, bit_cast, round_to_odd, store_nibble, load_nibbles and the fixed-width integers.
 
 enum class rounding { nearest, zero, up, down, stochastic };
 
@@ -430,7 +438,10 @@ struct nibbles {
   struct reference {
     uint8_t* byte;
     int shift;
-    TILE_MEMBER T get() const { return T::from((*byte >> shift) & 15); }
+    TILE_MEMBER T get() const {
+      if constexpr (Visible) return T::from((load_nibbles(byte) >> shift) & 15);
+      else return T::from((*byte >> shift) & 15);
+    }
     TILE_MEMBER operator T() const { return get(); }
     TILE_MEMBER reference& operator=(T x) {
       if constexpr (Visible) store_nibble(byte, shift, x.nibble());

@@ -108,6 +108,14 @@ TILE_FN void store_nibble(uint8_t* byte, int shift, uint8_t nibble) {
   emu::atomic_update(byte, [=](uint8_t old) { return uint8_t((old & (0xf0 >> shift)) | (nibble << shift)); });
 #endif
 }
+// The byte of half a byte: another thread may write the other half meanwhile, which to the emulator is no race then.
+TILE_FN uint8_t load_nibbles(const uint8_t* byte) {
+#ifndef TILE_EMULATE
+  return *byte;
+#else
+  return emu::atomic_load(byte);
+#endif
+}
 
 //@numbers
 

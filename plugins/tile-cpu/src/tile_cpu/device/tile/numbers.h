@@ -85,7 +85,7 @@ struct e2m1_format {
 };
 
 // Conversions between element types by the rules of tile_core.casts: one text for the CPU's headers and both CUDA headers, after the
-// formats, which are made from the table. Needs TILE_FN, TILE_MEMBER, TILE_RINT and kin, bit_cast, round_to_odd, store_nibble and the fixed-width integers.
+// formats, which are made from the table. Needs TILE_FN, TILE_MEMBER, TILE_RINT and kin, bit_cast, round_to_odd, store_nibble, load_nibbles and the fixed-width integers.
 
 enum class rounding { nearest, zero, up, down, stochastic };
 
@@ -271,7 +271,10 @@ struct nibbles {
   struct reference {
     uint8_t* byte;
     int shift;
-    TILE_MEMBER T get() const { return T::from((*byte >> shift) & 15); }
+    TILE_MEMBER T get() const {
+      if constexpr (Visible) return T::from((load_nibbles(byte) >> shift) & 15);
+      else return T::from((*byte >> shift) & 15);
+    }
     TILE_MEMBER operator T() const { return get(); }
     TILE_MEMBER reference& operator=(T x) {
       if constexpr (Visible) store_nibble(byte, shift, x.nibble());

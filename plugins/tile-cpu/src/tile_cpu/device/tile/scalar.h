@@ -122,6 +122,8 @@ TILE_FN void store_nibble(uint8_t* byte, int shift, uint8_t nibble) {
                                       __ATOMIC_RELAXED)) {
   }
 }
+// A byte is read whole, whatever happens to its other half meanwhile.
+TILE_FN uint8_t load_nibbles(const uint8_t* byte) { return *byte; }
 
 }  // namespace tile
 
