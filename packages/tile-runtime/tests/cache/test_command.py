@@ -10,6 +10,7 @@ import pytest
 
 from tile_core.cli.main import main
 from tile_core.settings import settings
+from tile_runtime.cache import DiskCache
 from tile_runtime.cache.command import run
 from tile_runtime.compiler import disk_cache
 
@@ -56,7 +57,8 @@ def test_info_says_where_and_how_much(cache, capsys):
         "usable           yes",
         "shared layers    none",
     ]
-    assert text.splitlines()[4].startswith("kernels          3, 4.")
+    assert text.splitlines()[4] == "remote layer     none"
+    assert text.splitlines()[5].startswith("kernels          3, 4.")
     with settings.scope(disable_cache=True):
         assert not json.loads(words(capsys, "info", "--json")[1])["enabled"]
     cache.root.chmod(0o777)
@@ -84,6 +86,18 @@ def test_prune_by_age(cache, capsys):
 def test_prune_by_size_takes_the_least_recently_used(cache, capsys):
     code, text = words(capsys, "prune", "--max-size", "2k")
     assert code == 0 and cache.keys() == ("0" * 64,) and text.endswith("1 stay\n")
+
+
+def test_what_other_releases_left_is_told_and_pruned_when_asked(cache, capsys):
+    old = DiskCache(cache.root, "0.0.1")
+    old.publish("a" * 64, {"kernel.json": description("old"), "kernel.so": b"x" * 1000})
+    assert "version 0.0.1    1, 1." in words(capsys, "info")[1]
+    assert json.loads(words(capsys, "info", "--json")[1])["other_versions"]["0.0.1"][0] == 1
+    code, text = words(capsys, "prune", "--other-versions", "--dry-run")
+    assert code == 0 and "aaaaaaaa" in text and "1 kernels would go" in text and len(old.keys()) == 1
+    code, text = words(capsys, "prune", "--other-versions")
+    assert "1 kernels removed" in text and "; 3 stay" in text and not old.keys() and len(cache.keys()) == 3
+    assert json.loads(words(capsys, "info", "--json")[1])["other_versions"] == {}
 
 
 def test_export_and_import_on_another_machine(cache, capsys, tmp_path):

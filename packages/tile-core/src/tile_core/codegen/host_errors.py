@@ -91,7 +91,7 @@ def refused_argument(error: Exception, args: tuple[Any, ...], signature: Signatu
                 return argument_error(signature, param.name, "type", "a writable array", "a read-only array")
         if not isinstance(value, torch.Tensor):
             continue
-        if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if torch._C._functorch.is_functorch_wrapped_tensor(value):  # type: ignore[attr-defined]
             what = "a tensor inside a transform of torch.func"
             return argument_error(signature, param.name, "storage", "a tensor with storage", what)
         if value.is_nested:

@@ -73,9 +73,11 @@ def _info(cache: DiskCache, given: argparse.Namespace) -> int:
         "enabled": not settings.disable_cache,
         "usable": distrust(folders) or ("yes" if os.access(_nearest(cache.root), os.W_OK) else "cannot be written"),
         "shared": [str(folder) for folder in settings.cache_shared_dir],
+        "remote": settings.cache_remote,
         "kernels": len(kept),
         "bytes": sum(row.size for row in kept),
         "device_binaries": _device_binaries(cache),
+        "other_versions": {v: (len(kept), sum(row.size for row in kept)) for v, kept in _other_versions(cache).items()},
     }
     if given.json:
         print(json.dumps(facts, indent=2))
@@ -84,9 +86,12 @@ def _info(cache: DiskCache, given: argparse.Namespace) -> int:
     print(f"enabled          {'yes' if facts['enabled'] else 'no: TILE_DISABLE_CACHE or tile.disable_cache()'}")
     print(f"usable           {facts['usable']}")
     print(f"shared layers    {', '.join(facts['shared']) or 'none'}")
+    print(f"remote layer     {facts['remote'] or 'none'}")
     print(f"kernels          {facts['kernels']}, {_bytes_text(facts['bytes'])}")
     for name, (count, size) in facts["device_binaries"].items():
         print(f"{name:<16} {count}, {_bytes_text(size)}")
+    for version, (count, size) in facts["other_versions"].items():
+        print(f"version {version:<8} {count}, {_bytes_text(size)}; tile cache prune --other-versions removes them")
     return 0
 
 
@@ -118,12 +123,16 @@ def _prune(cache: DiskCache, given: argparse.Namespace) -> int:
     kept = rows(cache)
     limit = _seconds(given.older_than) if given.older_than else None
     room = _size(given.max_size) if given.max_size else None
-    if limit is None and room is None:
+    if limit is None and room is None and not given.other_versions:
         raise OptionError(
             "E-CACHE-COMMAND",
             "tile cache prune: nothing says what may go",
-            help="give --older-than 30d, --max-size 1G, or both",
+            help="give --older-than 30d, --max-size 1G or --other-versions",
         )
+    others = _other_versions(cache) if given.other_versions else {}
+    for version in others:
+        if not given.dry_run:
+            DiskCache(cache.root, version).clear()
     gone = [row for row in kept if limit is not None and row.age > limit]
     kept = [row for row in kept if row not in gone]
     while room is not None and kept and sum(row.size for row in kept) > room:
@@ -131,6 +140,8 @@ def _prune(cache: DiskCache, given: argparse.Namespace) -> int:
     for row in gone:
         if not given.dry_run:
             cache.discard(row.key)
+    gone += [row for found in others.values() for row in found]
+    for row in gone:
         print(f"{row.key[:16]}  {_bytes_text(row.size):>9}  {row.kernel}  {row.target}")
     verb = "would go" if given.dry_run else "removed"
     print(f"{len(gone)} kernels {verb}, {_bytes_text(sum(row.size for row in gone))}; {len(kept)} stay")
@@ -174,6 +185,7 @@ def _parser() -> argparse.ArgumentParser:
     prune = actions.add_parser("prune", help="remove kernels that were not used lately")
     prune.add_argument("--older-than", metavar="TIME", help="not used for so long, such as 30d or 12h")
     prune.add_argument("--max-size", metavar="SIZE", help="until the rest fits, such as 500M or 1G")
+    prune.add_argument("--other-versions", action="store_true", help="kernels that other releases of Tile compiled")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
     export = actions.add_parser("export", help="write kernels into one file for another machine")
     export.add_argument("file", help="a .tar file")
@@ -193,6 +205,14 @@ def _row(folder: Path, key: str) -> Row:
         return Row(key, str(description["name"]), target, size, age)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Row(key, "?", "?", size, age)
+
+
+def _other_versions(cache: DiskCache) -> dict[str, list[Row]]:
+    """What other releases keep for machines like this one in the same folder."""
+    mine, machine = cache.namespace.parent.name, cache.namespace.name
+    names = sorted(folder.parent.parent.name for folder in cache.root.glob(f"*/{machine}/kernels"))
+    found = {name: rows(DiskCache(cache.root, name)) for name in names if name != mine}
+    return {name: kept for name, kept in found.items() if kept}
 
 
 def _device_binaries(cache: DiskCache) -> dict[str, tuple[int, int]]:

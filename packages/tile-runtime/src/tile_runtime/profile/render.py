@@ -30,6 +30,8 @@ def text(report: KernelReport) -> str:
     if report.limits:
         limit = report.limits[0]
         source = "measured here" if report.measured_peaks else "data sheet"
+        if report.share is not None and report.share > 1.05:
+            source += "; more than it gives: what the kernel reads and writes stays in a cache"
         rows.append(
             ("roofline", f"{report.share:.0%} of what {limit.what} allows ({_ms(limit.milliseconds)}; {source})")
         )

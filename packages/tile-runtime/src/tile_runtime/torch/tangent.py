@@ -72,7 +72,7 @@ class Tangent:
         # torch fills in zeros for arguments without a tangent; kernels take what is contiguous
         values.update((f"tangent_{name}", given[name].contiguous()) for name in self.inputs if is_tensor(given[name]))
         made = self._checked(self.call(**{name: values[name] for name in self.asked}), values)
-        result = tuple(made.get(name) for name in outputs)
+        result: tuple[Any, ...] = tuple([made.get(name) for name in outputs])
         return result if len(result) > 1 else result[0]
 
     def _checked(self, given: Any, values: Mapping[str, Any]) -> dict[str, Any]:
