@@ -405,6 +405,9 @@ STATEMENTS = {
             T.writes(A)
             B[0, 0] = A[0, 0]
         """,
+    "a_text_in_place_of_a_condition": """
+        T.device_assert("A is positive")
+        """,
     "a_barrier_for_other_memory": """
         T.tvm_storage_sync("global")
         """,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import CompileError, declare_codes
-from ..ir import Call, Expr, as_expr, binary, select, unary
+from ..ir import Call, Expr, StringImm, as_expr, binary, select, unary
 from ..ir.buffer import Buffer
 from ..source import Span
 from . import regions
@@ -24,6 +24,7 @@ __all__ = ["BUILTIN_NAMES", "Operators", "as_condition", "is_expression"]
 
 declare_codes(
     {
+        "E-CONDITION": "a text in place of a condition",
         "E-TRACE-VALUE": "Python needs the value of an expression while the kernel is traced",
     }
 )
@@ -266,6 +267,13 @@ def _is_bool(value: Any) -> bool:
 def as_condition(value: Any, span: Span | None = None) -> Expr:
     """A value as a bool expression: numbers are compared with 0."""
     expr = as_expr(value)
+    if isinstance(expr, StringImm):
+        raise CompileError(
+            "E-CONDITION",
+            f"the text {expr.value!r} is no condition",
+            span=span,
+            help="compare values, such as x > 0",
+        )
     return expr if expr.dtype.is_bool else binary("ne", expr, 0, span)
 
 

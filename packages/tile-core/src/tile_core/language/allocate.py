@@ -144,8 +144,8 @@ def alloc_var(dtype: Any, *args: Any, scope: str = "local.var", init: Any = None
 def _allocate(what: str, shape: Any, dtype: Any, scope: str, family: str) -> Buffer:
     builder = require_builder(what)
     builder.require_kernel(what)
-    name = _SCOPES.get(scope, scope)
-    if name != family and not (isinstance(name, str) and name.startswith(family + ".")):
+    name = _SCOPES.get(scope, scope) if isinstance(scope, str) else repr(scope)
+    if name != family and not (name.startswith(family + ".")):
         find_scope(name)
         raise CompileError(
             "E-ALLOC-SCOPE",

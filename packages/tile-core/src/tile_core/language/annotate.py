@@ -12,6 +12,7 @@ from ..frontend.operators import as_condition, is_expression
 from ..ir import Buffer, as_expr, cast
 from ..layout import Fragment, Layout, row_major
 from ..layout.swizzle import swizzled
+from .operands import require_flag
 
 __all__ = [
     "annotate_compile_flags",
@@ -42,7 +43,7 @@ def assume(cond: Any = None) -> None:
     builder = require_builder("T.assume")
     if cond is None:
         return
-    condition = known(cond)
+    condition = as_condition(cond) if isinstance(cond, str) else known(cond)
     if not is_expression(condition):
         if condition:
             return
@@ -73,7 +74,7 @@ def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> Non
             facts=[f"allowed: a positive integer; {', '.join(_ORDERS)}"],
             help="use T.use_swizzle(10)",
         )
-    if enable:
+    if require_flag("T.use_swizzle", "enable", enable):
         _kernel_frame().annotations["swizzle"] = (order, size)
 
 

@@ -30,7 +30,7 @@ from ..ir import (
     full_region,
 )
 from ..tileop import Copy
-from .operands import operand_error
+from .operands import operand_error, require_flag
 
 __all__ = ["device_assert", "print"]
 
@@ -93,7 +93,10 @@ def device_assert(condition: Any, msg: str = "", no_stack_info: bool = False) ->
     builder = require_builder(op)
     kernel = builder.require_kernel(op)
     refuse_placeholder(condition)
-    value = known(condition)
+    if not isinstance(msg, str):
+        raise operand_error(op, "msg", msg)
+    require_flag(op, "no_stack_info", no_stack_info)
+    value = as_condition(condition) if isinstance(condition, str) else known(condition)
     if not is_expression(value):
         if value:
             return

@@ -81,7 +81,14 @@ def address_of(element: Any) -> AccessPtr:
     return _pointer("T.address_of", element, "rw", None)
 
 
-def access_ptr(base: Any, access_type: Any = "r", *extents: Any, offset: Any = 0, extent: Any = None) -> AccessPtr:
+def access_ptr(
+    base: Any,
+    access_type: Any = "r",
+    *extents: Any,
+    offset: Any = 0,
+    extent: Any = None,
+    ignore_last_ndim: int = 0,
+) -> AccessPtr:
     """A pointer to a buffer or an element, with what is done through it.
 
     Args:
@@ -90,8 +97,13 @@ def access_ptr(base: Any, access_type: Any = "r", *extents: Any, offset: Any = 0
         extents: sizes whose product is the number of elements that are accessed.
         offset: elements from `base`, in the buffer's last dimension.
         extent: the number of elements, in place of `extents`; by default all from there to the buffer's end.
+        ignore_last_ndim: of an element's indices the last so many count as 0: the pointer is to the start of the rows,
+            planes, … that the others name.
+
+    Raises:
+        CompileError: no buffer or element, an amount that is no integer (E-POINTER).
     """
-    mode = _MODES.get(access_type)
+    mode = _MODES.get(access_type) if type(access_type) in (str, int) else None
     if mode is None:
         raise CompileError(
             "E-POINTER",
@@ -99,10 +111,47 @@ def access_ptr(base: Any, access_type: Any = "r", *extents: Any, offset: Any = 0
             facts=["allowed: 'r', 'w', 'rw' or 1, 2, 3"],
             help="say what is done through the pointer",
         )
+    for label, value in (("offset", offset), ("extent", extent), *(("extents", size) for size in extents)):
+        number = known(value)
+        if value is not None and (
+            not as_index(value) or (label != "offset" and isinstance(number, int) and number < 0)
+        ):
+            raise CompileError(
+                "E-POINTER",
+                f"T.access_ptr does not take {label}={value!r}",
+                facts=["allowed: integers and integer expressions, in elements"],
+                help="say how many elements",
+            )
     count: Any = extent
     for size in extents:
         count = size if count is None else count * size
-    return _pointer("T.access_ptr", base, mode, count, offset)
+    return _pointer("T.access_ptr", _row_start(base, ignore_last_ndim), mode, count, offset)
+
+
+def as_index(value: Any) -> bool:
+    """Whether a value is a number of elements: an integer or an integer expression."""
+    if isinstance(value, (bool, str)) or not (isinstance(value, int) or is_expression(value)):
+        return False
+    return as_expr(value).dtype.is_int
+
+
+def _row_start(base: Any, ignored: Any) -> Any:
+    """The element with its last `ignored` indices 0."""
+    if isinstance(base, ScalarRef):
+        base = base.__tile_expr__()
+    axes = base.buffer.ndim if isinstance(base, BufferLoad) else base.ndim if isinstance(base, Buffer) else 0
+    count = known(ignored)
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= axes:
+        raise CompileError(
+            "E-POINTER",
+            f"T.access_ptr does not take ignore_last_ndim={ignored!r}",
+            facts=[f"allowed: 0 to {axes}, the axes of {base!r}"],
+            help="leave it out to point to the element itself",
+        )
+    if not count or not isinstance(base, BufferLoad):
+        return base
+    zeros = tuple([const(0, "int32")] * count)
+    return BufferLoad(base.buffer, (*base.indices[: axes - count], *zeros), span=base.span)
 
 
 def _pointer(what: str, base: Any, mode: str, count: Any, offset: Any = 0) -> AccessPtr:

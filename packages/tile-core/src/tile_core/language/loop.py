@@ -11,7 +11,7 @@ from ..frontend.loops import Nest, PersistentTiles, loop_bound, serial_range
 from ..frontend.operators import as_condition, is_expression
 from ..ir import Break, Continue, IntImm, const
 from ..ir import While as _While
-from .operands import require_loop_layout
+from .operands import require_flag, require_loop_layout
 
 __all__ = [
     "Parallel",
@@ -75,6 +75,8 @@ def Parallel(
         axes.append((const(0, extent.dtype), extent, None))
     _require_positive("T.Parallel", "coalesced_width", coalesced_width)
     require_loop_layout("T.Parallel", loop_layout, [extent for _, extent, _ in axes])
+    if prefer_async is not None:
+        prefer_async = require_flag("T.Parallel", "prefer_async", prefer_async)
     given = {"coalesced_width": coalesced_width, "loop_layout": loop_layout, "prefer_async": prefer_async}
     return Nest("T.Parallel", "parallel", tuple(axes), _annotations(given, annotations))
 
@@ -143,6 +145,7 @@ def unroll(
         unroll_factor: iterations written out at a time; None for all.
     """
     _require_positive("T.unroll", "unroll_factor", unroll_factor)
+    explicit = require_flag("T.unroll", "explicit", explicit)
     if explicit and unroll_factor is not None:
         raise CompileError(
             "E-LOOP-OPTION",
@@ -182,6 +185,16 @@ def vectorized(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] |
             help="give the number of lanes as an integer, such as 4",
         )
     return nest
+
+
+def parallel(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:
+    """Independent iterations over a range: `Parallel` of one index that may start elsewhere than at 0.
+
+    Args:
+        start, stop: bounds; with one of them the loop starts at 0.
+        annotations: hints, by name.
+    """
+    return serial_range("T.parallel", _bounds(start, stop, None), None, "parallel", _annotations({}, annotations))
 
 
 def Persistent(
@@ -299,7 +312,6 @@ def grid(*extents: Any) -> Nest:
 Serial = serial
 Unroll = unroll
 Vectorized = vectorized
-parallel = Parallel
 
 
 def _bounds(start: Any, stop: Any, step: Any) -> tuple[Any, ...]:

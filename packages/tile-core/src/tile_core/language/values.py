@@ -16,6 +16,7 @@ from ..ir import Ramp as _Ramp
 from ..ir import binary as _binary
 from ..ir import cast as _cast
 from .checks import float_type
+from .operands import require_flag, require_option
 from .reduce import elements_hold
 
 __all__ = [
@@ -77,6 +78,9 @@ def cast(value: Any, dtype: Any, round: str = "", sat: bool = True, rbits: Any =
         CompileError: the types do not round this way, or rbits and "rs" do not go together (E-CAST).
     """
     target = as_dtype(dtype)
+    sat = require_flag("T.cast", "sat", sat)
+    if not isinstance(round, str):
+        require_option("T.cast", "round", round, ("", "rn", "rz", "rp", "rm", "rs"))
     source = as_expr(value, target if isinstance(value, (int, float)) and not isinstance(value, bool) else None)
     if not round and sat and rbits is None:
         return _cast(source, target)

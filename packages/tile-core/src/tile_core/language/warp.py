@@ -323,7 +323,7 @@ def _shuffle(op: str, name: str, value: Any, operand: Any, width: Any, mask: Any
     builder = _lanes(op)
     item = _exchanged(op, value)
     size = known(width)
-    if size not in (1, 2, 4, 8, 16, 32):
+    if type(size) is not int or size not in (1, 2, 4, 8, 16, 32):
         raise _option(op, "width", width, "1, 2, 4, 8, 16 or 32")
     moved = number(op.removeprefix("T."), operand)
     if moved.dtype.is_float:
