@@ -99,8 +99,12 @@ def test_auto_does_not_take_it_and_a_name_that_cannot_work_says_why():
 
 
 def test_it_does_not_serve_other_targets():
-    with pytest.raises(tile.OptionError, match="execution backend 'slow' does not serve target cuda"):
+    with pytest.raises(tile.OptionError, match="execution backend 'slow' does not serve target cuda") as caught:
         tile.compile(double, target="cuda -arch=sm_80", execution_backend="slow")
+    assert "for cuda: tvm_ffi, nvrtc, cython, emulate" in caught.value.facts
+    with pytest.raises(tile.OptionError, match="there is no execution backend 'tvmffi'") as caught:
+        tile.compile(double, target="cpu", execution_backend="tvmffi")
+    assert any(fact.startswith("for cpu: tvm_ffi") and "slow" in fact for fact in caught.value.facts)
 
 
 def test_who_does_not_take_a_stream_is_not_given_one():

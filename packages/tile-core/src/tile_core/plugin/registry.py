@@ -6,6 +6,7 @@ of this process; a test makes a `Registry` of its own and puts it in place with 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -323,13 +324,26 @@ class Registry:
             help=cause.help if isinstance(cause, TileError) else None,
         ) from cause
 
+    def _serving(self, backend: Backend, kind: str) -> str:
+        """What `execution_backend=` can take for a target, as a fact: the backend's own, then what serves any."""
+        found = list(backend.execution_backends)
+        for name in self.names("tile.execution_backends"):
+            if name not in found:
+                with contextlib.suppress(PluginError):
+                    if {"*", kind} & set(self.execution_backend(name).targets):
+                        found.append(name)
+        return f"for {kind}: {', '.join(found)}"
+
     def _named_execution(self, name: str, backend: Backend, target: Target) -> ExecutionBackend:
         known = self.names("tile.execution_backends")
         if name not in known and name not in backend.execution_backends and not self._named_anywhere(name):
             raise OptionError(
                 "E-EXECUTION-BACKEND",
                 f"there is no execution backend {name!r}",
-                facts=[f"installed: {', '.join(known) or 'none'}", f"for {target.kind}: {_list(backend)}"],
+                facts=[
+                    f"installed: {', '.join(known) or 'none'}",
+                    self._serving(backend, target.kind),
+                ],
                 help='use "auto", or one of these',
             )
         spec = self.execution_backend(name)
@@ -338,7 +352,10 @@ class Registry:
             raise OptionError(
                 "E-EXECUTION-BACKEND",
                 f"execution backend {name!r} does not serve target {target.kind}",
-                facts=[f"it serves: {', '.join(spec.targets)}", f"for {target.kind}: {_list(backend)}"],
+                facts=[
+                    f"it serves: {', '.join(spec.targets)}",
+                    self._serving(backend, target.kind),
+                ],
                 help='use "auto", or one of these',
             )
         available = resolve(spec.available)()
@@ -395,10 +412,6 @@ _ADVICE = {
     "conflict": ("E-PLUGIN-CONFLICT", "uninstall one of them, or choose with TILE_BACKENDS={name}=<distribution>"),
     "disabled": ("E-PLUGIN-DISABLED", "take it out of TILE_DISABLE_PLUGINS or TILE_BACKENDS"),
 }
-
-
-def _list(backend: Backend) -> str:
-    return ", ".join(backend.execution_backends)
 
 
 def _because(seen: list[str]) -> str:
