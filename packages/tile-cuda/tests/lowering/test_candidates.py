@@ -28,9 +28,9 @@ def test_half_precision_takes_matrix_instructions_and_asynchronous_copies():
     ("function", "arch", "reason"),
     [
         (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "float64", "float64", "float64"), "sm_75",
-         "sm_75 has no mma.sync of float64 by float64 into float64"),
+         "sm_75 has no mma.sync of float64 by float64 into float64; sm_80 and later have"),
         (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), "bfloat16"), "sm_75",
-         "sm_75 has no mma.sync of bfloat16 by bfloat16 into float32"),
+         "sm_75 has no mma.sync of bfloat16 by bfloat16 into float32; sm_80 and later have"),
         (tiles.tiled_gemm(32, 32, 32, (32, 32, 16), threads=100), "sm_80",
          "mma.sync works on whole warps, and the block has 100 threads"),
         (tiles.tiled_gemm(32, 32, 12, (32, 32, 12)), "sm_80", "K is 12, no multiple of the instruction's 8"),
@@ -66,9 +66,9 @@ def test_places_are_copied_asynchronously_where_rows_of_them_are_whole_words():
     [
         (tiles.sparse_gemm(32, 32, 32, (32, 32, 16)), "sm_80", "K is 16, no multiple of the instruction's 32"),
         (tiles.sparse_gemm(32, 32, 64, (32, 32, 32)), "sm_75",
-         "sm_75 has no mma.sp of float16 by float16 into float32"),
+         "sm_75 has no mma.sp of float16 by float16 into float32; sm_80 and later have"),
         (tiles.sparse_gemm(32, 32, 64, (32, 32, 64), "float8_e4m3fn"), "sm_80",
-         "sm_80 has no mma.sp of float8_e4m3fn by float8_e4m3fn into float32"),
+         "sm_80 has no mma.sp of float8_e4m3fn by float8_e4m3fn into float32; sm_89 and later have"),
         (tiles.sparse_gemm(32, 32, 64, (32, 32, 32), "float32"), "sm_80",
          "sm_80 has no mma.sp of float32 by float32 into float32"),
         (tiles.sparse_gemm(32, 32, 64, (32, 32, 32), scope="fragment"), "sm_80",
@@ -80,6 +80,29 @@ def test_places_are_copied_asynchronously_where_rows_of_them_are_whole_words():
 def test_what_sparse_instructions_decline_goes_to_the_threads(function, arch, reason):
     ((name, considered),) = taken(function, "gemm_sp", arch)
     assert (name, considered["mma_sp"]) == ("threads", reason)
+
+
+def test_sparse_instructions_that_are_asked_for_by_name_are_there_or_refused_with_the_architectures_that_have_them():
+    @T.prim_func
+    def product(
+        A: T.Tensor((32, 32), "float8_e4m3fn"),
+        E: T.Tensor((32, 4), "int16"),
+        B: T.Tensor((64, 32), "float8_e4m3fn"),
+        C: T.Tensor((32, 32), "float32"),
+    ):
+        with T.Kernel(1, threads=64):
+            a, e = T.alloc_shared((32, 32), "float8_e4m3fn"), T.alloc_shared((32, 4), "int16")
+            b, c = T.alloc_shared((64, 32), "float8_e4m3fn"), T.alloc_fragment((32, 32), "float32")
+            T.copy(A, a)
+            T.copy(E, e)
+            T.copy(B, b)
+            T.gemm_sp(a, e, b, c, clear_accum=True, annotations={"prefer_instruction": "mma_sp"})
+            T.copy(c, C)
+
+    assert taken(product, "gemm_sp", "sm_89")[0][0] == "mma_sp"
+    with pytest.raises(CompileError, match=r"sm_80 has no mma\.sp of .*; sm_89 and later have") as caught:
+        choices(product, "sm_80")
+    assert caught.value.code == "E-CANDIDATE-DECLINED"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ..device.table import MMA_SHAPES, SPARSE_MMA_SHAPES
 from ..layouts import elements_a_register
 from ..target import architecture
 
-__all__ = ["Atom", "atoms", "choose_atom"]
+__all__ = ["Atom", "atoms", "choose_atom", "oldest_architecture"]
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,24 @@ class Atom:
 def atoms(op: MatrixProduct, facts: Facts) -> list[Atom]:
     """The instructions for the op's element types on the target, the longest first."""
     number = architecture(facts.target).number
-    types = (op.a.dtype.name, op.b.dtype.name, accumulator_dtype(op.c.dtype).name)
     found = [
         Atom(shape[0], shape[2], elements_a_register(op.a.dtype.bits), op.share)
-        for shape, a, b, c, minimum in (MMA_SHAPES if op.share == 1 else SPARSE_MMA_SHAPES)
-        if (a, b, c) == types and number >= minimum
+        for shape, minimum in _shapes(op)
+        if number >= minimum
     ]
     return sorted(found, key=lambda atom: -atom.k)
+
+
+def oldest_architecture(op: MatrixProduct) -> int | None:
+    """The first architecture with an instruction for the op's element types, or None."""
+    return min((minimum for _, minimum in _shapes(op)), default=None)
+
+
+def _shapes(op: MatrixProduct) -> list[tuple[tuple[int, int, int], int]]:
+    """Shape and oldest architecture of the instructions for the op's element types."""
+    types = (op.a.dtype.name, op.b.dtype.name, accumulator_dtype(op.c.dtype).name)
+    rows = MMA_SHAPES if op.share == 1 else SPARSE_MMA_SHAPES
+    return [(shape, minimum) for shape, a, b, c, minimum in rows if (a, b, c) == types]
 
 
 def choose_atom(op: MatrixProduct, facts: Facts) -> Atom | None:

@@ -41,7 +41,7 @@ from ..device import intrinsics
 from ..layouts import WARP, matrix_tile, operand_a, operand_b, product, warp_partition
 from ..target import architecture
 from ..transform.bind_threads import thread_index
-from .atoms import Atom, atoms, choose_atom
+from .atoms import Atom, atoms, choose_atom, oldest_architecture
 
 __all__ = ["Emitter", "MatrixInstructions", "loop", "pointer"]
 
@@ -64,7 +64,9 @@ class MatrixInstructions(Candidate):
         known, atom = atoms(op, facts), choose_atom(op, facts)
         if not known:
             types = f"{op.a.dtype} by {op.b.dtype} into {op.c.dtype}"
-            return Declined(f"{architecture(facts.target).name} has no {self.instruction} of {types}")
+            oldest = oldest_architecture(op)
+            since = f"; sm_{oldest} and later have" if oldest is not None else ""
+            return Declined(f"{architecture(facts.target).name} has no {self.instruction} of {types}{since}")
         if not facts.threads or facts.threads % WARP:
             return Declined(f"{self.instruction} works on whole warps, and the block has {facts.threads} threads")
         if op.c.buffer.scope != "fragment":
