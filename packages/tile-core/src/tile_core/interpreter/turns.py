@@ -19,7 +19,7 @@ class _Ended(BaseException):
 
 
 class _Part:
-    def __init__(self, work: Callable[[], None], turns: Turns) -> None:
+    def __init__(self, work: Callable[[], object], turns: Turns) -> None:
         self.work = work
         self.turns = turns
         self.go = threading.Semaphore(0)
@@ -53,7 +53,7 @@ class Turns:
             that wait; raises where that cannot go on.
     """
 
-    def __init__(self, works: Sequence[Callable[[], None]], after_round: Callable[[int, int], None]) -> None:
+    def __init__(self, works: Sequence[Callable[[], object]], after_round: Callable[[int, int], None]) -> None:
         self.back = threading.Semaphore(0)
         self.parts = [_Part(work, self) for work in works]
         self.after_round = after_round
