@@ -84,3 +84,6 @@ def test_shapes_and_types_must_agree():
 def test_narrow_types_compare(dtype):
     tensor = torch.tensor([0, 1, 1], dtype=torch.int8).to(dtype)
     assert_tensors_close(tensor, tensor.clone(), rtol=0, atol=0)
+    other = torch.tensor([0, 1, 0], dtype=torch.int8).to(dtype)
+    with pytest.raises(AssertionError):
+        assert_tensors_close(tensor, other, rtol=0, atol=0)
