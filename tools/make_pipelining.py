@@ -92,7 +92,9 @@ def num_stages() -> str:
             [row.stage for row in loop.statements],
             len(re.findall(r"tile::sync_threads\(", source)),
             _list(re.findall(r"cp_async_wait<(\d+)>", source)),
-            " + ".join(f"{tile.size // 1024} K" for tile in memory.placed),
+            " + ".join(
+                f"{tile.size // 1024} K" for tile in memory.placed if tile.buffer.name in ("A_shared", "B_shared")
+            ),
             kernel["threads"],
             theirs["sync_threads"],
             _list(theirs["waits"]),
@@ -105,6 +107,7 @@ def num_stages() -> str:
         "With one stage nothing runs ahead; a copy still goes by `cp.async`, so that one wait and one barrier an iteration stand in front of the gemm and one behind it. From two",
         "stages on, the steady loop has one wait and one barrier: the wait stands in front of the copies that run ahead, and the barrier after it says both that the tile has arrived",
         "for all threads and that the oldest version has been read by all. The epilogue is unrolled, with a wait and a barrier for each of its slots.",
+        "Two more barriers stand round the tile through which the result is stored in whole rows; it takes the place of A and B, so it needs no memory of its own from three stages on.",
         "",
         "`tile show timeline FILE` draws this for any kernel, and `kernel.explain()` names the lines that cause the versions of each buffer.",
     ]
