@@ -11,6 +11,7 @@ import pytest
 
 import tile_core as tile
 import tile_core.language as T
+from tile_core import ffi
 from tile_core.errors import CacheWarning
 from tile_core.settings import settings
 from tile_runtime.compiler import Request, clear_memory, disk_cache
@@ -145,6 +146,19 @@ def test_every_input_gives_a_key_of_its_own():
     assert len(set(keys.values())) == len(keys)
     assert key() == keys["nothing"] and key(make(value=1.0)) == keys["nothing"]
     assert key(compile_flags=["-O1", "-g"]) != key(compile_flags=["-g", "-O1"])
+
+
+def test_another_release_of_tvm_ffi_gives_another_key(tmp_path, monkeypatch):
+    before, (installed,) = key(), ffi.include_directories()
+    shutil.copytree(installed, tmp_path / "include")
+    monkeypatch.setattr(ffi, "include_directories", lambda: (tmp_path / "include",))
+    assert key() == before, "the place of the headers is no part of the key"
+    moved = tmp_path / "moved"
+    shutil.copytree(installed, moved)
+    with (moved / "tvm" / "ffi" / "c_api.h").open("a") as header:
+        header.write("/* newer */\n")
+    monkeypatch.setattr(ffi, "include_directories", lambda: (moved,))
+    assert key() != before
 
 
 def test_a_postprocessing_function_is_part_of_the_key():

@@ -6,7 +6,9 @@ must not cost.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from .errors import ToolchainError, declare_codes
 if TYPE_CHECKING:
     import tvm_ffi
 
-__all__ = ["HEADERS", "include_directories", "load_module", "tvm_ffi_module"]
+__all__ = ["HEADERS", "headers_digest", "include_directories", "load_module", "tvm_ffi_module"]
 
 # Headers that the generated code of several backends includes.
 HEADERS = Path(__file__).parent / "codegen" / "include"
@@ -55,3 +57,21 @@ def include_directories() -> tuple[Path, ...]:
         facts=("looked for include/tvm/ffi/c_api.h in the tvm_ffi package",),
         help="install apache-tvm-ffi as a wheel (its headers come along)",
     )
+
+
+def headers_digest() -> str | None:
+    """The digest of the headers that compiled host functions include; None where they are not installed. Another
+    release of tvm-ffi may lay out arguments otherwise."""
+    try:
+        return _digest(include_directories())
+    except (ToolchainError, OSError):
+        return None
+
+
+@cache
+def _digest(folders: tuple[Path, ...]) -> str:
+    found = hashlib.sha256()
+    for folder in folders:
+        for name in ("dlpack/dlpack.h", "tvm/ffi/c_api.h", "tvm/ffi/extra/c_env_api.h"):
+            found.update((folder / name).read_bytes())
+    return found.hexdigest()

@@ -28,6 +28,7 @@ from tile_core.errors import (
     ToolchainError,
     declare_codes,
 )
+from tile_core.ffi import headers_digest
 from tile_core.ir import PrimFunc, TileOpStmt, walk
 from tile_core.plugin import registry
 from tile_core.plugin.api import Artifact, Backend, ExecutionBackend, resolve
@@ -283,6 +284,7 @@ class Request:
             "options": {key: _plain(value) for key, value in self.options.given.items()},
             "compile_flags": list(self.flags),
             "machine": f"{sys.platform}-{platform.machine().lower()}",
+            "headers": headers_digest(),
             "postprocessing": postproc_key(self.target.kind),
             "code": {module: code_digest(module) for module in self._contributors()},
         }
