@@ -7,7 +7,7 @@ import pytest
 
 import tile_core.language as T
 from tile_core.errors import CompileError
-from tile_core.frontend import from_source
+from tile_core.frontend import from_source, jit_function
 from tile_core.ir import Block, Seq, walk
 
 KERNEL = """
@@ -147,6 +147,24 @@ def test_a_changed_file_is_noticed(tmp_path):
     with pytest.raises(CompileError) as caught:
         T.prim_func(module.kernel)
     assert caught.value.code == "E-SOURCE-CHANGED"
+
+
+async def waiting(A):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (len, "<built-in function len> is not a Python function"),
+        (lambda A: A, "a lambda cannot be a kernel"),
+        (waiting, "waiting is an async function, which cannot be a kernel"),
+    ],
+)
+def test_what_is_no_plain_function_is_said(given, text):
+    with pytest.raises(CompileError, match="E-SOURCE") as caught:
+        jit_function(given)
+    assert caught.value.summary == text
 
 
 def test_tracing_twice_gives_equal_functions():

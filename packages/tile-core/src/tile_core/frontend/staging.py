@@ -138,14 +138,15 @@ def from_source(text: str, globals: dict[str, Any] | None = None, name: str | No
 
 def _plain_function(function: Any) -> FunctionType:
     function = inspect.unwrap(function)
-    if isinstance(function, FunctionType) and function.__name__ != "<lambda>":
+    if not isinstance(function, FunctionType):
+        what, found = f"{function!r} is not a Python function", type(function).__name__
+    elif function.__name__ == "<lambda>":
+        what, found = "a lambda cannot be a kernel", "lambda"
+    elif inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        what, found = f"{function.__name__} is an async function, which cannot be a kernel", "async def"
+    else:
         return function
-    raise CompileError(
-        "E-SOURCE",
-        f"{function!r} is not a Python function",
-        facts=[f"it is a {type(function).__name__}"],
-        help="decorate a function defined with `def`",
-    )
+    raise CompileError("E-SOURCE", what, facts=[f"it is: {found}"], help="decorate a function defined with `def`")
 
 
 def _changed(function: FunctionType) -> CompileError:
