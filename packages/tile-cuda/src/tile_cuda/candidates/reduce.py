@@ -34,7 +34,7 @@ from tile_core.tileop import Candidate, Constraint, Declined, Facts, LowerContex
 from tile_core.tileop.default_candidates import accumulator_dtype, combined
 
 from ..device import intrinsics
-from ..layouts import WARP, Places, coalesced, digit_expression, reduced
+from ..layouts import WARP, Places, digit_expression, in_rows, padded, reduced
 from ..transform.bind_threads import independent, thread_index
 from .nests import ThreadReduce, fragment_of
 
@@ -123,11 +123,15 @@ def _result(op: Reduce, source: Fragment) -> Fragment | None:
 def _plan(op: Reduce, source: Any, target: Any, threads: int) -> _Plan | None:
     if not isinstance(source, Fragment) or not isinstance(target, Fragment) or _result(op, source) != target:
         return None
+    full, axis = source, op.src.tile_axes()[op.axis]
     here = Places(source).table
-    if (here < 0).any() or here.shape[0] != threads or source.replicas != 1:
+    if (here < 0).any() and axis == source.ndim - 1:
+        # Registers behind the end of a row take no part.
+        full = padded(source)
+        here = here if full is None else Places(full).table
+    if full is None or (here < 0).any() or here.shape[0] != threads or source.replicas != 1:
         return None
-    axis = op.src.tile_axes()[op.axis]
-    rest = np.delete(np.stack(np.unravel_index(here, source.domain)), axis, axis=0)
+    rest = np.delete(np.stack(np.unravel_index(here, full.domain)), axis, axis=0)
     shape = tuple(e for a, e in enumerate(source.domain) if a != axis)
     rows = np.ravel_multi_index(tuple(rest), shape) if shape else np.zeros_like(here)
     # Unit axes aside both number rows in row-major order.
@@ -202,7 +206,10 @@ def _emit(op: Reduce, plan: _Plan, context: LowerContext) -> Stmt:
     start = _loop(slot, count, BufferStore(partial, const(identity_value(op.kind, wide), wide), (slot,)))
     at = facts.prover.simplify(digit_expression(plan.slots, (register,)))
     element = cast(BufferLoad(source, (register,)), wide)
-    own = BufferStore(partial, combined(op.kind, BufferLoad(partial, (at,)), element, op.nan_propagate), (at,))
+    own: Stmt = BufferStore(partial, combined(op.kind, BufferLoad(partial, (at,)), element, op.nan_propagate), (at,))
+    held_there = Places(plan.source).valid(thread_index(facts.launch), register)
+    if held_there is not None:
+        own = If(facts.prover.simplify(held_there), own, span=op.span)
     parts: list[Stmt] = [start, _loop(register, plan.source.regs, own)]
     if plan.lanes:
         lane = Var("slot")
@@ -260,7 +267,7 @@ def _free(op: Reduce, facts: Facts) -> Fragment:
     vector = max(1, 128 // op.src.dtype.bits)
     while vector > 1 and (shape[-1] % vector or prod(shape) < vector * (facts.threads or 1)):
         vector //= 2
-    return coalesced(shape, facts.threads or 1, vector)
+    return in_rows(shape, facts.threads or 1, vector)
 
 
 def _renamed(expr: Expr, old: Var, new: Var) -> Expr:

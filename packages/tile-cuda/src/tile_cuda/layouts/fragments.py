@@ -11,13 +11,16 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from tile_core.errors import CompileError
 from tile_core.layout import Fragment
 from tile_core.layout.invert import digit_sums
 from tile_core.layout.maps import flat_index
 
 from .partition import ATOM_M, ATOM_N, WARP
 
-__all__ = ["coalesced", "operand_a", "operand_b", "product", "reduced", "replicated"]
+__all__ = ["coalesced", "in_rows", "operand_a", "operand_b", "padded", "product", "reduced", "replicated"]
 
 
 @lru_cache(maxsize=256)
@@ -97,6 +100,68 @@ def coalesced(extents: tuple[int, ...], threads: int, vector: int) -> Fragment:
 
 
 @lru_cache(maxsize=1024)
+def in_rows(extents: tuple[int, ...], threads: int, vector: int) -> Fragment:
+    """`coalesced`, or rows apart from each other where threads would hold parts of several rows without any order: each
+    row is a power of two of threads', which may leave registers empty behind its end."""
+    plain = coalesced(extents, threads, vector)
+    rows, length = prod(extents[:-1]), extents[-1]
+    if rows == 1 or None not in [digit_sums(t) for t in plain.tables()]:
+        return plain
+
+    def turns(group: int) -> tuple[int, int]:
+        # Of equally few, rather a warp: its lanes read neighbours, and exchange without shared memory.
+        return -(-rows // (threads // group)) * -(-length // (group * vector)), abs(
+            group.bit_length() - WARP.bit_length()
+        )
+
+    # Threads that a row can have, so that all have as many rows or at most one.
+    fitting = [g for g in (1 << e for e in range(threads.bit_length())) if threads % g == 0]
+    fitting = [g for g in fitting if rows % (threads // g) == 0 or rows < threads // g]
+    if not fitting:
+        return plain
+    group = min(fitting, key=turns)
+    row_regs = -(-length // (group * vector)) * vector
+    regs = -(-rows // (threads // group)) * row_regs
+    # A quarter more turns cost less than a reduction through shared memory.
+    if regs * 4 > plain.regs * 5:
+        return plain
+
+    def forward(*indices: Any) -> tuple[Any, Any]:
+        row, column = flat_index(indices[:-2], extents[:-1]), indices[-2]
+        thread = row % (threads // group) * group + column // vector % group
+        register = column // (group * vector) * vector + column % vector
+        return thread, row // (threads // group) * row_regs + register
+
+    found = Fragment(extents, threads, regs, 1, forward)
+    return found if prod(extents) == threads * regs or padded(found) is not None else plain
+
+
+@lru_cache(maxsize=1024)
+def padded(fragment: Fragment) -> Fragment | None:
+    """The fragment of a tile with so many more columns that each register of a thread that holds any holds one, or None
+    where there is none."""
+    rows, columns = prod(fragment.domain[:-1]), fragment.domain[-1]
+    # Rows share all threads, or each has a power of two of them and some threads have none.
+    lengths = {
+        fragment.threads * fragment.regs // rows,
+        fragment.regs << (-(-columns // fragment.regs) - 1).bit_length(),
+    }
+    for length in sorted(lengths):
+        domain = (*fragment.domain[:-1], length)
+        if length <= columns or fragment.replicas != 1:
+            continue
+        try:
+            full = Fragment(domain, fragment.threads, fragment.regs, 1, lambda *i: fragment.place(i[:-1], i[-1]))
+        except CompileError:
+            continue
+        owners, registers = full.tables()
+        places = len(np.unique(owners * fragment.regs + registers))
+        if places == prod(domain) == len(np.unique(owners)) * fragment.regs:
+            return full
+    return None
+
+
+@lru_cache(maxsize=1024)
 def replicated(extents: tuple[int, ...], threads: int) -> Fragment:
     """Every thread holds the whole tile."""
     return Fragment(extents, threads, prod(extents), threads, lambda *i: (i[-1], flat_index(i[:-1], extents)))
@@ -107,7 +172,9 @@ def reduced(fragment: Fragment, axes: Sequence[int]) -> Fragment | None:
 
     None where owners and registers are not sums over digits of the indices, so that no fragment of this form exists.
     """
-    threads, regs = (digit_sums(t) for t in fragment.tables())
+    # Threads whose part of a row lies behind its end hold the row's result like the others.
+    full = padded(fragment) if len(fragment.domain) - 1 in axes else None
+    threads, regs = (digit_sums(t) for t in (full or fragment).tables())
     if threads is None or regs is None:
         return None
     rest = [a for a in range(len(fragment.domain)) if a not in axes]

@@ -1,8 +1,9 @@
 """Places: a fragment read backwards, from a thread and a register to the element that lies there.
 
 The expressions are closed forms found from the tables, and equal to them everywhere by comparison: sums over digits of
-thread and register, or the row-major count of a coalesced tile whose last round is not full, some axes of which may
-lie whole in each thread's registers (a tile's loop that is laid out like a row of it).
+thread and register, where rows may end before their last registers, or the row-major count of a coalesced tile whose
+last round is not full, some axes of which may lie whole in each thread's registers (a tile's loop that is laid out like
+a row of it).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tile_core.ir import Expr, as_expr, binary, const
 from tile_core.layout import Fragment
 from tile_core.layout.invert import digit_sums
 from tile_core.layout.maps import unflatten
+
+from .fragments import padded
 
 __all__ = ["Places", "digit_expression"]
 
@@ -53,6 +56,7 @@ class Places:
         self._digits: list[Any] | None = None
         self._vector = 0
         self._whole: tuple[int, ...] = ()
+        self._padded = False
         self._find()
         self._copies = digit_sums(self.replica[: self._busy])
 
@@ -66,7 +70,11 @@ class Places:
         """The condition for an element to lie there, or None where one always does."""
         if self._digits is None:
             return binary("lt", as_expr(self._offset(thread, register)), self._spread_size())
-        return binary("lt", thread, self._busy) if self._busy < self.fragment.threads else None
+        found = binary("lt", thread, self._busy) if self._busy < self.fragment.threads else None
+        if not self._padded:
+            return found
+        inside = binary("lt", self.indices(thread, register)[-1], self.fragment.domain[-1])
+        return inside if found is None else binary("and", found, inside)
 
     def first(self, thread: Expr, register: Expr) -> Expr | None:
         """The condition for being the first copy of the element, or None where there is one."""
@@ -77,14 +85,8 @@ class Places:
         return binary("eq", digit_expression(self._copies, (thread, register)), const(0, "int32"))
 
     def _find(self) -> None:
-        held = np.any(self.table >= 0, axis=1)
-        busy = int(held.sum())
-        if np.all(held[:busy]) and (self.table[:busy] >= 0).all():
-            parts = np.unravel_index(self.table[:busy], self.fragment.domain)
-            digits = [digit_sums(np.asarray(p, dtype=np.int64)) for p in parts]
-            if all(d is not None for d in digits):
-                self._busy, self._digits = busy, digits
-                return
+        if self._by_digits(self.table, self.fragment.domain):
+            return
         threads, regs = np.ix_(np.arange(self.fragment.threads), np.arange(self.fragment.regs))
         rank = len(self.fragment.domain)
         for count in range(rank):
@@ -92,7 +94,23 @@ class Places:
                 for self._vector in _VECTORS:
                     if self.fragment.regs % self._held() == 0 and self._fits(threads, regs):
                         return
-        raise _no_form(self.fragment)
+        self._whole = ()
+        full = padded(self.fragment)
+        self._padded = full is not None
+        if full is None or not self._by_digits(Places(full).table, full.domain):
+            raise _no_form(self.fragment)
+
+    def _by_digits(self, table: np.ndarray, domain: tuple[int, ...]) -> bool:
+        """Whether the first threads hold something in every register, at indices that are sums over digits."""
+        held = np.any(table >= 0, axis=1)
+        busy = int(held.sum())
+        if not np.all(held[:busy]) or (table[:busy] < 0).any():
+            return False
+        digits = [digit_sums(np.asarray(p, dtype=np.int64)) for p in np.unravel_index(table[:busy], domain)]
+        if any(d is None for d in digits):
+            return False
+        self._busy, self._digits = busy, digits
+        return True
 
     def _fits(self, threads: Any, regs: Any) -> bool:
         """Whether the coalesced form gives the table."""

@@ -33,7 +33,7 @@ from tile_core.ir import (
 from tile_core.layout import Fragment
 from tile_core.layout.tables import tabulate
 
-from ..layouts import coalesced, reduced, replicated
+from ..layouts import in_rows, reduced, replicated
 
 __all__ = ["Access", "Nest", "held_by", "place_nest", "tile_places"]
 
@@ -148,10 +148,10 @@ def place_nest(nest: Nest, known: dict[Buffer, Any], threads: int) -> Fragment:
         if place not in found:
             found.append(place)
     if not found:
-        return coalesced(nest.extents, threads, nest.vector(threads))
+        return in_rows(nest.extents, threads, nest.vector(threads))
     held = [a for a in nest.accesses if isinstance(known.get(a.buffer), Fragment)]
     if all(nest.missing(a) for a in plain) and not nest.updates_memory:
-        found.append(coalesced(nest.extents, threads, nest.vector(threads)))
+        found.append(in_rows(nest.extents, threads, nest.vector(threads)))
 
     def cost(place: Fragment) -> int:
         exchanges = sum(not held_by(nest, place, a, known[a.buffer]) for a in held)

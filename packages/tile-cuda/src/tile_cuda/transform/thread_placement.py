@@ -10,7 +10,7 @@ from tile_core.ir import Buffer, For, Stmt, TileOpStmt
 from tile_core.layout import Fragment, Layout
 from tile_core.tileop import Candidate, Constraint, Facts
 
-from ..layouts import coalesced, replicated
+from ..layouts import in_rows, replicated
 from .nests import Nest, is_register_tile, place_nest, tile_places
 from .shared_tiles import Touch, choose_layout, rows, touches
 
@@ -39,7 +39,7 @@ class ThreadPlacement:
         vector = gcd(shape[-1], max(1, 128 // buffer.dtype.storage_bits))
         while vector > 1 and prod(shape) < vector * _threads(facts):
             vector //= 2
-        return coalesced(shape, _threads(facts), vector & -vector)
+        return in_rows(shape, _threads(facts), vector & -vector)
 
     def memory(self, buffer: Buffer, uses: list[tuple[Candidate | None, Stmt]], facts: Facts) -> Layout | None:
         """The layout of a shared tile with which its loops and copies cost least; None for row-major."""
