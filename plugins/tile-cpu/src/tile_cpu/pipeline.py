@@ -38,6 +38,7 @@ from tile_core.transform import (
 from .transform import (
     FuseParallelLoops,
     GroupBlocks,
+    InlineIndices,
     LowerParallelLoops,
     PrefetchNextRows,
     PrefetchNextTiles,
@@ -78,6 +79,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             LowerTileOp,
             ApplyLayouts,
             LowerThreadCode,
+            InlineIndices,
             FuseParallelLoops,
             LegalizeSafeMemoryAccess,
             LoopUnswitching,

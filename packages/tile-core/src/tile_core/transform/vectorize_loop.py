@@ -209,6 +209,14 @@ def _body(loop: For, base: Expr, lanes: int, active: Expr | None) -> Stmt | None
         return None
 
 
+def _surely_there(buffer: Buffer, index: Expr) -> bool:
+    """Whether a load is right even where the condition round it does not hold: of a tile's own element."""
+    shape = buffer.static_shape()
+    if shape is None or buffer.memory.level == "device" or not isinstance(index, IntImm):
+        return False
+    return 0 <= index.value < shape[0]
+
+
 class _Scalar(Exception):
     """The body cannot be executed on vectors."""
 
@@ -398,7 +406,7 @@ class _Vectorize:
         if isinstance(index, Ramp) and is_zero(index.stride):
             index = index.base
         if index.dtype.lanes == 1:
-            if self.mask is None:
+            if self.mask is None or _surely_there(expr.buffer, index):
                 # Under the tail alone at least one lane is on, so the one address is valid.
                 return expr if index is expr.indices[0] else BufferLoad(expr.buffer, (index,), span=expr.span)
             index = Broadcast(index, self.lanes)

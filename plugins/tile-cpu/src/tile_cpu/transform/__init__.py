@@ -2,6 +2,7 @@
 
 from .fuse_parallel_loops import FuseParallelLoops
 from .group_blocks import GroupBlocks
+from .inline_indices import InlineIndices
 from .lower_parallel_loops import LowerParallelLoops
 from .prefetch_next_rows import PrefetchNextRows
 from .prefetch_next_tiles import PrefetchNextTiles
@@ -10,6 +11,7 @@ from .widen_k_steps import WidenKSteps
 __all__ = [
     "FuseParallelLoops",
     "GroupBlocks",
+    "InlineIndices",
     "LowerParallelLoops",
     "PrefetchNextRows",
     "PrefetchNextTiles",
