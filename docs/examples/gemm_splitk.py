@@ -1,5 +1,7 @@
 """Matrix product of a long K: several blocks share one tile of C, each sums a part of K and adds it atomically."""
 
+from functools import cache
+
 import tile_core as tile
 import tile_core.language as T
 
@@ -39,8 +41,9 @@ def matmul(a, b, split=None):
     return c
 
 
+@cache
 def processors(device):
-    """The multiprocessors of a GPU; a CPU needs no more blocks than it has tiles anyway, or two."""
+    """The multiprocessors of a GPU, asked once; a CPU needs no more blocks than it has tiles anyway, or two."""
     import torch
 
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2

@@ -4,6 +4,8 @@ A block works off a run of consecutive steps, which may begin in the middle of o
 adds its part of a tile to C atomically. No block waits for another one.
 """
 
+from functools import cache
+
 import tile_core as tile
 import tile_core.language as T
 
@@ -47,13 +49,17 @@ def matmul(a, b, workers=None):
     import torch
 
     (m, k), n = a.shape, b.shape[1]
-    if workers is None:
-        # Two blocks of 128 threads fill a multiprocessor: while one waits, the other multiplies.
-        on_gpu = a.device.type == "cuda"
-        workers = 2 * torch.cuda.get_device_properties(a.device).multi_processor_count if on_gpu else 5
     c = torch.zeros(m, n, dtype=torch.float32, device=a.device)
-    streamk_kernel(m, n, k, workers)(a, b, c)
+    streamk_kernel(m, n, k, workers or most_workers(a.device))(a, b, c)
     return c
+
+
+@cache
+def most_workers(device):
+    """Blocks that run at once: two of 128 threads a multiprocessor, of which one multiplies while the other waits."""
+    import torch
+
+    return 2 * torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 5
 
 
 def reference(a, b):
