@@ -228,3 +228,24 @@ def test_an_iteration_fills_elements_of_its_own(place):
     wanted = compress(whole)
     outputs = [torch.zeros_like(x) for x in wanted]
     check(place, main, whole, *outputs, want=dict(enumerate(wanted, 1)))
+
+
+def test_lanes_and_parallel_iterations_that_begin_elsewhere_than_at_0(place):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((64,), "int32"), S: T.Tensor((1,), "int32")):
+        with T.Kernel(1, threads=32):
+            first = S[0]
+            for i in T.vectorized(4, 8):
+                B[i] = A[i] * 2
+            for i in T.vectorized(first, first + 4):
+                B[i] = A[i] * 3
+            for i in T.parallel(first + 5, 40):
+                B[i] = A[i] * 5
+            for i in T.parallel(41, 64):
+                B[i] = A[i] * 7
+
+    a, first = torch.arange(64, dtype=torch.int32), 11
+    want = torch.zeros(64, dtype=torch.int32)
+    for low, high, factor in ((4, 8, 2), (first, first + 4, 3), (first + 5, 40, 5), (41, 64, 7)):
+        want[low:high] = a[low:high] * factor
+    check(place, main, a, want * 0, torch.tensor([first], dtype=torch.int32), want={1: want})

@@ -9,6 +9,7 @@ from ..ir import Expr, For, IntImm, Var, as_expr, binary, const
 from ..source import Span
 from .builder import Builder, Frame, LoopFrame, ScalarRef, reads_memory
 from .placeholder import refuse_placeholder
+from .regions import static_value
 
 __all__ = ["Nest", "PersistentTiles", "loop_bound", "serial_range"]
 
@@ -239,7 +240,7 @@ def serial_range(
     low = const(0, "int32", span) if len(args) == 1 else loop_bound(what, "start", args[0], span)
     high = loop_bound(what, "stop", args[0] if len(args) == 1 else args[1], span)
     from_zero = isinstance(low, IntImm) and low.value == 0
-    distance = high if from_zero else binary("sub", high, low, span)
+    distance = high if from_zero else static_value(binary("sub", high, low, span))
     if isinstance(distance, IntImm) and distance.value < 0 and step_value is None:
         distance = const(0, distance.dtype, span)
     if low.dtype is not distance.dtype:

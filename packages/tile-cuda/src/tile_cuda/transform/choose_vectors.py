@@ -54,6 +54,11 @@ class _Choose(ScopedRewriter):
     def rewrite_For(self, node: For) -> Stmt | None:
         if node.kind != "vectorized" or not isinstance(node.extent, IntImm):
             return super().rewrite_For(node)
+        if not is_zero(node.min):
+            # Lanes count from 0.
+            lane = Var(node.var.name, node.var.dtype)
+            shifted = substitute(node.body, {node.var: binary("add", lane, node.min)})
+            node = node.with_(var=lane, min=const(0, node.min.dtype), body=shifted)
         extent = node.extent.value
         strip, lane = Var(f"{node.var.name}_strip"), Var(node.var.name, node.var.dtype)
         lanes, body = self.widest(node, strip, lane)
