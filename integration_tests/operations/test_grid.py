@@ -160,6 +160,42 @@ def test_a_meeting_of_blocks_that_only_some_threads_reach_is_refused():
     assert "this T.sync_grid() together" in str(caught.value)
 
 
+@pytest.mark.slow
+def test_blocks_meet_in_pipelined_and_while_loops():
+    @T.prim_func
+    def pipelined(A: T.Tensor((3, 128), "float32"), P: T.Tensor((3, 32), "float32"), B: T.Tensor((3, 128), "float32")):
+        with T.Kernel(3, threads=64) as bx:
+            part = T.alloc_shared((32,), "float32")
+            for k in T.Pipelined(4, num_stages=2):
+                T.copy(A[bx, k * 32 : k * 32 + 32], part)
+                for i in T.Parallel(32):
+                    P[bx, i] = part[i] * 2
+                T.sync_grid()
+                for i in T.Parallel(32):
+                    B[bx, k * 32 + i] = P[(bx + 1) % 3, i] + part[i]
+                T.sync_grid()
+
+    a = np.random.default_rng(0).integers(0, 9, (3, 128)).astype(np.float32)
+    for way, (_, _, b) in everywhere(pipelined, a, np.zeros((3, 32), np.float32), np.zeros_like(a)).items():
+        assert np.array_equal(b, np.roll(a, -1, 0) * 2 + a), way
+
+    @T.prim_func
+    def counted(A: T.Tensor((4, 64), "int32"), S: T.Tensor((1,), "int32")):
+        with T.Kernel(2, 2, threads=64) as (bx, by):
+            done = T.alloc_var("int32", init=0)
+            while done < 3:
+                for i in T.Parallel(64):
+                    A[by * 2 + bx, i] = A[by * 2 + bx, i] + 1
+                T.sync_grid()
+                if bx == 0 and by == 0:
+                    S[0] = S[0] + A[3, 0]
+                T.sync_grid()
+                done = done + 1
+
+    for way, (rows, total) in everywhere(counted, np.zeros((4, 64), np.int32), np.zeros(1, np.int32)).items():
+        assert (rows == 3).all() and total[0] == 6, way
+
+
 @pytest.mark.gpu
 def test_on_a_device():
     a = torch.arange(256, dtype=torch.float32, device="cuda").reshape(4, 64)
