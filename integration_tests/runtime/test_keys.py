@@ -161,6 +161,31 @@ def test_another_release_of_tvm_ffi_gives_another_key(tmp_path, monkeypatch):
     assert key() != before
 
 
+@pytest.mark.parametrize("target", ["cpu", "cuda -arch=sm_80"])
+def test_a_changed_header_of_the_users_is_compiled_anew(tmp_path, target):
+    header = tmp_path / "mine.h"
+    function = "static inline float mine(float x) { return x + 1234.5f; }\n"
+    function = f"__device__ {function}" if target.startswith("cuda") else function
+
+    @T.prim_func
+    def added(A: T.Tensor((4,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.import_source('#include "mine.h"')
+            for i in T.serial(4):
+                A[i] = T.call_extern("float32", "mine", A[i])
+
+    keys, codes = [], []
+    with settings.scope(cache_dir=tmp_path / "cache"):
+        for text in (function, function.replace("1234", "4321"), function):
+            header.write_text(text)
+            clear_memory()
+            kernel = tile.compile(added, target=target, compile_flags=[f"-I{tmp_path}"])
+            keys.append(kernel.key)
+            codes.append(kernel.get_ptx() if target.startswith("cuda") else kernel._binary("kernel.so"))
+    assert keys[0] == keys[2] != keys[1] and kernel.origin == "disk"
+    assert codes[0] == codes[2] != codes[1]
+
+
 def test_a_postprocessing_function_is_part_of_the_key():
     plain = key()
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from tile_core.api import lower_for
 from tile_core.codegen import postproc_key
+from tile_core.codegen.includes import include_digests
 from tile_core.errors import (
     CacheWarning,
     OptionError,
@@ -276,9 +277,11 @@ class Request:
             return None
 
     def _base_parts(self) -> dict[str, Any]:
+        text = self.function.script()
         return {
             "format": 1,
-            "ir": self.function.script(),
+            "ir": text,
+            "includes": include_digests(text, self.flags),
             "target": str(self.target),
             "execution_backend": self.execution.name,
             "options": {key: _plain(value) for key, value in self.options.given.items()},

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tile_core.codegen.includes import include_digests
 from tile_core.errors import InternalError, ToolchainError, declare_codes
 from tile_core.plugin import BinaryStore
 from tile_core.settings import settings
@@ -87,7 +88,8 @@ def compile_device(
         InternalError: it rejected the source, which is kept and named; a ToolchainError when flags or text of the
             user's are part of it.
     """
-    words = (compiler_version(compiler), arch, *flags, device_header(), source)
+    included = include_digests(source, flags) if users_text or flags else []
+    words = (compiler_version(compiler), arch, *flags, device_header(), source, *included)
     key = hashlib.sha256("\0".join(words).encode()).hexdigest()
     with _lock:
         found = _done.get(key)
@@ -98,6 +100,7 @@ def compile_device(
             "arch": arch,
             "header": device_header(),
             "source": source,
+            "includes": included,
         }
         kept = store.find("cuda", parts) if store is not None else None
         if kept is not None and set(_FILES) <= set(kept):
