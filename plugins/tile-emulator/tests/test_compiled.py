@@ -120,3 +120,21 @@ def test_a_kernel_from_the_disk_cache_runs_the_same(tmp_path):
             a, b, c = inputs(96)
             kernel(a, b, c)
             torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
+
+
+def test_what_one_launch_wrote_into_a_new_result_the_next_one_reads():
+    @tile.jit(out_idx=[-1], target="cuda -arch=sm_80", execution_backend="emulate")
+    def twice(count):
+        @T.prim_func
+        def main(A: T.Tensor((count,), "float32"), C: T.Tensor((count,), "float32")):
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(count):
+                    C[i] = 1.0
+            with T.Kernel(1, threads=32):
+                for i in T.Parallel(count):
+                    T.atomic_add(C[i], A[i])
+
+        return main
+
+    a = torch.randn(50)
+    assert torch.equal(twice(50)(a), a + 1.0)

@@ -8,7 +8,21 @@ from typing import Any
 
 from tile_core.codegen import abi_prelude, print_host
 from tile_core.errors import InternalError
-from tile_core.ir import Binary, Bind, Buffer, Call, Expr, IntImm, IRModule, PrimFunc, Rewriter, StringImm, Var, walk
+from tile_core.ir import (
+    Binary,
+    Bind,
+    Buffer,
+    Call,
+    Expr,
+    If,
+    IntImm,
+    IRModule,
+    PrimFunc,
+    Rewriter,
+    StringImm,
+    Var,
+    walk,
+)
 
 __all__ = ["device_functions", "host_source"]
 
@@ -102,6 +116,24 @@ class _Launch:
                 self.tensors[node.var] = tensor
             elif call.op == "host.alloc_output":
                 self.outputs.add(node.var)
+        self.used: dict[int, set[Var]] = {}  # a launch's call → tensors that launches before it on its path were given
+        self._follow(host.body, set())
+
+    def _follow(self, node: Any, used: set[Var]) -> None:
+        """Walks a path of the host function; `used` are the tensors that its launches were given so far."""
+        if isinstance(node, If):
+            branches = [set(used), set(used)]
+            for branch, body in zip(branches, (node.then_body, node.else_body)):
+                if body is not None:
+                    self._follow(body, branch)
+            used |= branches[0] | branches[1]
+            return
+        if isinstance(node, Call) and node.op == "host.launch":
+            self.used[id(node)] = set(used)
+            used |= {self.tensors[a] for a in node.args if isinstance(a, Var) and a in self.tensors}
+            return
+        for item in node.child_nodes():
+            self._follow(item, used)
 
     def __call__(self, printer: Any, call: Call) -> str:
         symbol = call.args[0]
@@ -114,7 +146,7 @@ class _Launch:
         values: list[str] = []
         for index, (param, value) in enumerate(zip(kernel.params, call.args[8:])):
             if isinstance(param, Buffer):
-                before.append(self._tensor(printer, param, value))
+                before.append(self._tensor(printer, param, value, self.used.get(id(call), set())))
                 values.append(f"void* v{index} = tile_emu_pointer({printer.expr(value)});")
             else:
                 values.append(f"{printer.type_name(param.dtype)} v{index} = {printer.expr(value)};")
@@ -126,9 +158,10 @@ class _Launch:
             f"tile_emu_launch_{kernel.name}(grid, block, {shared}, values); tile_emu_finish(); 0; }})"
         )
 
-    def _tensor(self, printer: Any, param: Buffer, value: Expr) -> str:
+    def _tensor(self, printer: Any, param: Buffer, value: Expr, used: set[Var]) -> str:
         tensor = self.tensors.get(value) if isinstance(value, Var) else None
         if tensor is None:
             raise InternalError("E-INTERNAL", f"kernel parameter {param.name} is the address of no tensor")
-        fresh = int(tensor in self.outputs)
+        # What a launch before has written stays written.
+        fresh = int(tensor in self.outputs - used)
         return f'tile_emu_add_tensor("{param.name}", {printer.expr(tensor)}, {fresh});'
