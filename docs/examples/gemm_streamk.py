@@ -10,9 +10,9 @@ import tile_core as tile
 import tile_core.language as T
 
 
-@tile.jit
+@tile.jit(out_idx=[-1])
 def streamk_kernel(M, N, K, workers, block_M=64, block_N=64, block_K=64, stages=3, dtype="float16"):
-    """A kernel C += A @ B, with C in fp32, on `workers` blocks."""
+    """A kernel C = A @ B, with C in fp32, on `workers` blocks; another launch clears C before."""
     columns = T.ceildiv(N, block_N)
     steps = T.ceildiv(K, block_K)
     total = T.ceildiv(M, block_M) * columns * steps
@@ -20,6 +20,9 @@ def streamk_kernel(M, N, K, workers, block_M=64, block_N=64, block_K=64, stages=
 
     @T.prim_func
     def streamk(A: T.Tensor((M, K), dtype), B: T.Tensor((K, N), dtype), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=128) as (bx, by):
+            for i, j in T.Parallel(block_M, block_N):
+                C[by * block_M + i, bx * block_N + j] = 0.0
         with T.Kernel(workers, threads=128) as bx:
             A_shared = T.alloc_shared((block_M, block_K), dtype)
             B_shared = T.alloc_shared((block_K, block_N), dtype)
@@ -46,12 +49,8 @@ def streamk_kernel(M, N, K, workers, block_M=64, block_N=64, block_K=64, stages=
 
 def matmul(a, b, workers=None):
     """a @ b in fp32."""
-    import torch
-
     (m, k), n = a.shape, b.shape[1]
-    c = torch.zeros(m, n, dtype=torch.float32, device=a.device)
-    streamk_kernel(m, n, k, workers or most_workers(a.device))(a, b, c)
-    return c
+    return streamk_kernel(m, n, k, workers or most_workers(a.device))(a, b)
 
 
 @cache
