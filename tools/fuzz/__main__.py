@@ -90,7 +90,9 @@ def _work(first: int, count: int, places: tuple[str, ...]) -> int:
     for seed in range(first, first + count):
         print(json.dumps({"begin": seed}), flush=True)
         verdict = judge(random_kernel(seed), places)
+        # What this process and the compilers that it ran have used.
         row = {"seed": seed, "kind": verdict.kind, "where": verdict.where, "detail": verdict.detail}
+        row["busy"] = sum(os.times()[:4])
         print(json.dumps({**row, "refused": verdict.refused}), flush=True)
     return 0
 
@@ -126,6 +128,7 @@ class _Tally:
     def __init__(self) -> None:
         self.begin = time.monotonic()
         self.kinds: Counter[str] = Counter()
+        self.busy: dict[int, float] = {}
         self.refused: Counter[str] = Counter()
         self.faults: dict[str, list[int]] = {}
         self.axes: Counter[tuple[str, str]] = Counter()
@@ -133,6 +136,7 @@ class _Tally:
     def count(self, row: dict) -> bool:
         """Takes a result in; whether it is a fault."""
         self.kinds[row["kind"]] += 1
+        self.busy[row.get("first", 0)] = row.get("busy", 0.0)
         self.refused.update(f"{place} {code}" for place, code in row["refused"].items())
         self.axes.update(axes(random_kernel(row["seed"])))
         if row["kind"] in ("agree", "refused"):
@@ -143,8 +147,7 @@ class _Tally:
     def rate(self) -> str:
         """Kernels a minute, and a minute of processor time, compilers and all."""
         total, minutes = self.kinds.total(), (time.monotonic() - self.begin) / 60
-        used = os.times()
-        busy = (used.user + used.system + used.children_user + used.children_system) / 60
+        busy = sum(self.busy.values()) / 60
         a_core_minute = f"{total / busy:.1f} a core-minute" if busy else ""
         return (
             f"{total} kernels in {minutes:.1f} min, {total / minutes:.1f} a minute, {a_core_minute}; {dict(self.kinds)}"
@@ -187,7 +190,7 @@ def _rows(first: int, places: tuple[str, ...], end: float):
             if "begin" in row:
                 current = row["begin"]
             else:
-                yield row
+                yield {**row, "first": first}
     finally:
         process.kill()
         process.wait()

@@ -153,6 +153,10 @@ STATEMENTS = {
         for i in T.Pipelined(4, num_stages=-1):
             B[i, 0] = 1.0
         """,
+    "a_name_that_is_not_there": """
+        for i in T.serial(4):
+            B[i_, 0] = 1.0
+        """,
     "a_pipelined_loop_in_a_pipelined_loop": """
         for i in T.Pipelined(4, num_stages=2):
             for j in T.Pipelined(4, num_stages=2):

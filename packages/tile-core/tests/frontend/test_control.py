@@ -4,6 +4,10 @@ import textwrap
 
 import pytest
 
+import tile_core as tile
+import tile_core.language as T
+from tile_core.errors import CompileError
+
 
 def check(found, expected):
     assert found == textwrap.dedent(expected).strip("\n")
@@ -255,3 +259,20 @@ def test_a_thousand_statements_and_a_long_sum_trace(body):
         "\n".join(f"B[0, {i % 32}] = A[0, 0]" for i in range(1000)) + "\nB[0, 0] = " + " + ".join(["A[0, 1]"] * 600)
     )
     assert text.count("\n") == 1000
+
+
+def test_the_indices_of_a_block_of_several_axes_are_no_number():
+    with pytest.raises(CompileError, match="E-KERNEL-INDICES") as caught:
+        tile.from_source(
+            """@T.prim_func
+def main(A: T.Tensor((4, 4), "float32")):
+    with T.Kernel(4, 4, threads=32) as b:
+        A[b] = 1.0
+        A[b[0], b[1] * 1] = 1.0
+        A[b * 2, 0] = 1.0
+""",
+            {"T": T},
+        )
+    assert list(caught.value.facts) == ["T.Kernel has 2 grid axes: bx, by"]
+    assert caught.value.help == "name each: with T.Kernel(…) as (bx, by)"
+    assert caught.value.span.line == 6

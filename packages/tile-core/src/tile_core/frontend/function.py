@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
-import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -31,6 +31,7 @@ from ..ir import (
 )
 from ..source import Span, source_line
 from .builder import Builder, _current
+from .outside import CALL_ERROR
 from .signature import annotations_of, make_parameter
 from .staging import function_span, parameter_spans, staged
 
@@ -39,6 +40,7 @@ __all__ = ["error_place", "finish", "prim_func", "run", "trace_prim_func"]
 declare_codes(
     {
         "E-CALL": "a function of the language is called with arguments that it does not take",
+        "E-NAME-UNKNOWN": "a name or attribute that does not exist where a kernel uses it",
         "E-MATCH-BUFFER": "a parameter that T.match_buffer cannot make a tensor",
         "E-DYNAMIC-UNOWNED": "a shape variable that no parameter's shape mentions",
         "E-KERNEL-NONE": "a kernel function without `with T.Kernel`",
@@ -48,7 +50,6 @@ declare_codes(
 )
 
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_CALL_ERROR = re.compile(r"missing \d+ required|unexpected keyword|positional argument|multiple values for argument")
 
 
 def prim_func(function: Any = None, *, private: bool = False) -> Any:
@@ -116,8 +117,7 @@ def run(builder: Builder, call: Callable[[], Any]) -> Any:
             error.span = error_place(builder, error.__traceback__)
         raise
     except TypeError as error:
-        innermost = _innermost(error.__traceback__, package=True)
-        if not _CALL_ERROR.search(str(error)) or innermost is None or innermost[0].startswith(_package):
+        if not CALL_ERROR.search(str(error)) or _raised_in_package(error.__traceback__):
             raise
         raise CompileError(
             "E-CALL",
@@ -125,8 +125,43 @@ def run(builder: Builder, call: Callable[[], Any]) -> Any:
             span=error_place(builder, error.__traceback__),
             help="see the function's signature with help(T.<name>)",
         ) from error
+    except (NameError, AttributeError) as error:
+        if _raised_in_package(error.__traceback__):
+            raise
+        raise CompileError(
+            "E-NAME-UNKNOWN",
+            str(error) if isinstance(error, NameError) else f"{_owner(error)} has no attribute {error.name!r}",
+            # An attribute is often missed inside of Python's own library, such as enum.
+            span=error_place(builder, error.__traceback__) if isinstance(error, NameError) else builder.span,
+            help=_similar(error),
+        ) from error
     finally:
         _current.reset(token)
+
+
+def _raised_in_package(traceback: TracebackType | None) -> bool:
+    innermost = _innermost(traceback, package=True)
+    return innermost is None or innermost[0].startswith(_package)
+
+
+def _owner(error: AttributeError) -> str:
+    return getattr(error.obj, "__name__", None) or f"a {type(error.obj).__name__}"
+
+
+def _similar(error: NameError | AttributeError) -> str:
+    """What the author may have meant: names that are known where the error happened, or attributes of the object."""
+    if isinstance(error, AttributeError):
+        known = [n for n in dir(error.obj) if not n.startswith("_")]
+    else:
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        frame = None if traceback is None else traceback.tb_frame
+        known = [] if frame is None else [n for n in (*frame.f_locals, *frame.f_globals) if not n.startswith("__")]
+    near = difflib.get_close_matches(error.name or "", known, n=3, cutoff=0.6)
+    if near:
+        return f"write {' or '.join(near)}"
+    return "assign it before, or correct the name" if isinstance(error, NameError) else "dir(…) lists what there is"
 
 
 def finish(

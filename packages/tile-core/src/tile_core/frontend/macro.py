@@ -62,7 +62,16 @@ class Macro:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         builder = require_builder(f"the macro {self.__name__}")
-        bound = self._signature.bind(*args, **kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise CompileError(
+                "E-CALL",
+                f"the macro {self.__name__} is called with arguments that it does not take: {error}",
+                span=builder.span,
+                facts=[f"it takes {self._signature}"],
+                help="pass a value for each parameter",
+            ) from None
         for name, value in bound.arguments.items():
             bound.arguments[name] = self._argument(builder, name, value)
         caller, span = builder.caller, builder.span

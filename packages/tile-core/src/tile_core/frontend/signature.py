@@ -17,6 +17,7 @@ from ..ir import Buffer, Expr, IntImm, SizeVar, Var, const
 from ..ir.expr import HANDLE
 from ..source import Span
 from .builder import ScalarRef
+from .outside import placed
 from .placeholder import refuse_placeholder
 
 __all__ = ["PointerType", "TensorType", "annotations_of", "as_extents", "dynamic", "is_bare_pointer", "make_parameter"]
@@ -42,6 +43,7 @@ class TensorType:
 
     __slots__ = ("align", "dtype", "scope", "shape", "strides")
 
+    @placed
     def __init__(
         self, shape: Any, dtype: Any = "float32", strides: Any = None, scope: str = "global", align: int = 0
     ) -> None:
@@ -72,6 +74,7 @@ class PointerType:
 
     __slots__ = ("dtype",)
 
+    @placed
     def __init__(self, dtype: Any = None) -> None:
         self.dtype = None if dtype is None else as_dtype(dtype)
 
@@ -110,6 +113,7 @@ def _extent(item: Any, values: Any, what: str) -> Expr:
     )
 
 
+@placed
 def dynamic(name: str, dtype: Any = "int32") -> Any:
     """Shape variables known only when the kernel is called: one for ``"m"``, a tuple for ``"m, n"``.
 
@@ -120,7 +124,7 @@ def dynamic(name: str, dtype: Any = "int32") -> Any:
     Raises:
         CompileError: no name, or no integer type (E-SHAPE).
     """
-    names = [part.strip() for part in name.replace(",", " ").split()]
+    names = name.replace(",", " ").split() if isinstance(name, str) else []
     dtype = as_dtype(dtype)
     if not names or not all(part.isidentifier() for part in names) or not dtype.is_int:
         raise CompileError(

@@ -92,6 +92,13 @@ def device_assert(condition: Any, msg: str = "", no_stack_info: bool = False) ->
     op = "T.device_assert"
     builder = require_builder(op)
     kernel = builder.require_kernel(op)
+    if not isinstance(msg, str):
+        raise CompileError(
+            "E-OPERAND-OPTION",
+            f"{op} does not take msg={msg!r}",
+            facts=["allowed: a string"],
+            help="say in words what holds; T.print shows values",
+        )
     refuse_placeholder(condition)
     if not isinstance(msg, str):
         raise operand_error(op, "msg", msg)

@@ -29,6 +29,7 @@ declare_codes(
     {
         "E-KERNEL-GRID": "a grid extent that is no usable integer, or too many of them",
         "E-KERNEL-THREADS": "a number of threads that no block has, or a thread index that the kernel lacks",
+        "E-KERNEL-INDICES": "the indices of a block of several axes in place of one of them",
         "E-KERNEL-NESTED": "a kernel inside a kernel",
         "E-WARP-GROUP": "warp groups that a block does not have",
         "E-SOURCE-KERNEL": "a kernel in CUDA text that cannot be launched so",
@@ -108,7 +109,7 @@ class Kernel:
         for var in (*self.grid_vars, *self.thread_vars):
             builder.home[var] = frame
         builder.kernel = self
-        return self.grid_vars[0] if len(self.grid_vars) == 1 else self.grid_vars
+        return self.grid_vars[0] if len(self.grid_vars) == 1 else _BlockIndices(self.grid_vars)
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         builder = self._builder
@@ -133,6 +134,23 @@ class Kernel:
                 span=span,
             )
         )
+
+
+class _BlockIndices(tuple[Var, ...]):
+    """The indices of a block of a grid of several axes: a tuple, with which nothing is computed by mistake."""
+
+    __slots__ = ()
+
+    def _not_one(self, other: Any = None) -> Any:
+        raise CompileError(
+            "E-KERNEL-INDICES",
+            f"the {len(self)} indices of a block are used as one number",
+            facts=[f"T.Kernel has {len(self)} grid axes: {', '.join(v.name for v in self)}"],
+            help="name each: with T.Kernel(…) as (bx, by)",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = _not_one
+    __lt__ = __le__ = __gt__ = __ge__ = _not_one
 
 
 class ws:

@@ -99,11 +99,11 @@ def Pipelined(
         annotations: further hints, by name.
     """
     stages = known(num_stages)
-    if not isinstance(stages, int) or isinstance(stages, bool) or stages < 0:
+    if not isinstance(stages, int) or isinstance(stages, bool) or not 0 <= stages <= _MOST_STAGES:
         raise CompileError(
             "E-PIPELINED-STAGES",
             f"T.Pipelined does not take num_stages={num_stages!r}",
-            facts=["allowed: an integer ≥ 0"],
+            facts=[f"allowed: an integer from 0 to {_MOST_STAGES}"],
             help="use 2 or 3 to overlap loads, 0 for a plain loop",
         )
     lists = {"order": _integers("order", order), "stage": _integers("stage", stage)}
@@ -111,6 +111,10 @@ def Pipelined(
     args = (start,) if stop is None else (start, stop)
     given = {"num_stages": stages, **lists}
     return serial_range("T.Pipelined", args, None, "pipelined", _annotations(given, annotations))
+
+
+# Loops get a beginning and an end for each stage; no chip's memory holds as many copies of a tile.
+_MOST_STAGES = 256
 
 
 def serial(start: Any, stop: Any = None, step: Any = None, *, annotations: Mapping[str, Any] | None = None) -> Nest:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..dtypes import SCALAR_NAMES, DType
 from ..errors import CompileError, PluginError, declare_codes
+from ..frontend.outside import placed
 from ..plugin import registry
 from .absent import ABSENT
 
@@ -22,6 +23,7 @@ class LanguageNameError(CompileError, AttributeError):
     """The language has no such name; an AttributeError, so that `hasattr` and `getattr` with a default work."""
 
 
+@placed
 def missing_name(name: str, known: Sequence[str]) -> Any:
     """The value of ``T.<name>`` where the module has none: a vector type, a dialect, a name of a dialect.
 

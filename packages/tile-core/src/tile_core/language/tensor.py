@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import CompileError, declare_codes
+from ..frontend.outside import placed
 from ..frontend.signature import PointerType, TensorType, dynamic
 
 __all__ = [
@@ -28,6 +29,7 @@ class Tensor:
 
     _scope = "global"
 
+    @placed
     def __new__(cls, shape: Any, dtype: Any = "float32", data: Any = None, scope: str | None = None) -> Any:
         """The type of a tensor.
 
@@ -49,6 +51,7 @@ class Tensor:
 class StridedTensor:
     """A tensor in device memory with given strides, in elements: ``T.StridedTensor((M, N), (ld, 1), "float16")``."""
 
+    @placed
     def __new__(
         cls, shape: Any, strides: Any, dtype: Any = "float32", scope: str | None = None, *, data: Any = None
     ) -> Any:
@@ -63,6 +66,7 @@ class StridedTensor:
 class Buffer:
     """A tensor with everything that can be said of it: strides, scope, alignment in bytes."""
 
+    @placed
     def __new__(
         cls,
         shape: Any,

@@ -112,6 +112,14 @@ EMU_INLINE T atomic_load(const T* address, Order order = Order::relaxed, Scope s
     atomic_end(nullptr, nullptr, sizeof(T));
     return value;
 }
+// A read of bytes of which others may write meanwhile, by a thread that waits for no change: no polling, no switch.
+void read_whole(void* value, const void* address, uint32_t bytes);
+template <class T>
+EMU_INLINE T load_whole(const T* address) {
+    T value;
+    read_whole(&value, address, sizeof(T));
+    return value;
+}
 template <class T>
 EMU_INLINE void atomic_store(T* address, T value, Order order = Order::relaxed, Scope scope = Scope::device) {
     atomic_begin(address, sizeof(T), false, true, order, scope);

@@ -416,6 +416,11 @@ void atomic_begin(const void* address, uint32_t bytes, bool reads, bool writes, 
         Knowledge::merge(e.released[key_of(place, std::min(scope, me.fence_scope))], me.fenced);
     }
 }
+void read_whole(void* value, const void* address, uint32_t bytes) {
+    uint32_t pc = EMU_PC;
+    access(address, bytes, false, true, pc);
+    memcpy(value, address, bytes);
+}
 void atomic_fetch(void* value, const void* address, uint32_t bytes) noexcept { memcpy(value, address, bytes); }
 void atomic_end(void* address, const void* value, uint32_t bytes) noexcept {
     engine.in_atomic = false;

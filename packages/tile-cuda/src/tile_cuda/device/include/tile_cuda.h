@@ -166,7 +166,7 @@ TILE_FN uint8_t load_nibbles(const uint8_t* byte) {
 #ifndef TILE_EMULATE
   return *byte;
 #else
-  return emu::atomic_load(byte);
+  return emu::load_whole(byte);
 #endif
 }
 
