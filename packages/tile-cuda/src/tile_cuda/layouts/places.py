@@ -26,7 +26,8 @@ __all__ = ["Places", "digit_expression"]
 
 declare_codes({"E-FRAGMENT-INVERSE": "a fragment whose elements cannot be computed from thread and register"})
 
-_VECTORS = (1, 2, 4, 8, 16)
+# 32 elements of four bits are 16 bytes.
+_VECTORS = (1, 2, 4, 8, 16, 32)
 
 
 class Places:
