@@ -171,6 +171,8 @@ class WorkerPool:
         """Ends the workers."""
         self._closed = True
         for worker in self._workers:
+            worker.tell()
+        for worker in self._workers:
             worker.end()
 
 
@@ -197,6 +199,9 @@ class _Worker:
                 f"the process that compiled {name} ended with exit code {ended.code}",
                 help="compile it alone with tile.compile to see where; please report it",
             ) from None
+
+    def tell(self) -> None:
+        self._child.tell()
 
     def end(self) -> None:
         self._child.end()
