@@ -188,3 +188,19 @@ def test_missing_names_are_attribute_errors_that_name_near_ones():
 def test_all_names_exist():
     for name in T.__all__:
         assert getattr(T, name) is not None
+
+
+def test_arguments_have_the_names_that_kernels_call_them_by():
+    assert T.ceildiv(lhs=7, rhs=2) == 4
+    for call in (
+        lambda: T.clamp(dst=X, min_val=0, max_val=1),
+        lambda: T.atan2(x1=X, x2=X),
+        lambda: T.ldexp(x1=X, x2=I),
+        lambda: T.fma(x=X, y=X, z=X),
+        lambda: T.likely(cond=I < 3),
+    ):
+        assert call().dtype in (T.float32, T.bool)
+    rows = T.Layout(shape=[4, 8], forward_fn=lambda i, j: i * 8 + j)
+    assert rows == T.Layout([4, 8], lambda i, j: i * 8 + j)
+    spread = T.Fragment(shape=[4, 8], forward_fn=lambda i, j: (i * 8 + j, 0))
+    assert spread == T.Fragment([4, 8], lambda i, j: (i * 8 + j, 0))

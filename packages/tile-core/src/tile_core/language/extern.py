@@ -76,9 +76,9 @@ def import_source(source: str | None = None) -> None:
     kernel.prelude = source if kernel.prelude is None else f"{kernel.prelude}\n{source}"
 
 
-def address_of(element: Any) -> AccessPtr:
-    """A pointer to an element of a buffer, through which any amount may be read and written."""
-    return _pointer("T.address_of", element, "rw", None)
+def address_of(obj: Any) -> AccessPtr:
+    """A pointer to an element of a buffer, `obj`, through which any amount may be read and written."""
+    return _pointer("T.address_of", obj, "rw", None)
 
 
 def access_ptr(

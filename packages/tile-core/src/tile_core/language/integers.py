@@ -39,11 +39,13 @@ def clz(x: Any) -> Expr:
     return _integer_call("clz", x)
 
 
-def ceildiv(a: Any, b: Any) -> Any:
-    """a / b rounded up, for integers; b > 0."""
-    if isinstance(a, int) and isinstance(b, int):
-        return -(-a // _divisor("ceildiv", b))
-    return _binary("floordiv", _binary("sub", _binary("add", integer("ceildiv", a), b), 1), _divisor("ceildiv", b))
+def ceildiv(lhs: Any, rhs: Any) -> Any:
+    """lhs / rhs rounded up, for integers; rhs > 0."""
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return -(-lhs // _divisor("ceildiv", rhs))
+    return _binary(
+        "floordiv", _binary("sub", _binary("add", integer("ceildiv", lhs), rhs), 1), _divisor("ceildiv", rhs)
+    )
 
 
 cdiv = ceildiv

@@ -234,9 +234,9 @@ def isfinite(x: Any) -> Expr:
     return _predicate("isfinite", x)
 
 
-def likely(condition: Any) -> Expr:
-    """The condition, expected to be true."""
-    value = as_expr(condition)
+def likely(cond: Any) -> Expr:
+    """The condition `cond`, expected to be true."""
+    value = as_expr(cond)
     return Call("likely", (value,), value.dtype)
 
 
@@ -250,35 +250,35 @@ def fmod(x: Any, y: Any) -> Expr:
     return _float_pair("fmod", x, y)
 
 
-def atan2(x: Any, y: Any) -> Expr:
-    """The angle of the point (y, x): atan(x / y) with the quadrant."""
-    return _float_pair("atan2", x, y)
+def atan2(x1: Any, x2: Any) -> Expr:
+    """The angle of the point with abscissa x2 and ordinate x1: atan(x1 / x2) with the quadrant."""
+    return _float_pair("atan2", x1, x2)
 
 
-def hypot(x: Any, y: Any) -> Expr:
-    """√(x² + y²) for x and y, without overflow in between."""
-    return _float_pair("hypot", x, y)
+def hypot(x1: Any, x2: Any) -> Expr:
+    """√(a² + b²) for a = x1 and b = x2, without overflow in between."""
+    return _float_pair("hypot", x1, x2)
 
 
-def copysign(x: Any, y: Any) -> Expr:
-    """|x| with the sign of y."""
-    return _float_pair("copysign", x, y)
+def copysign(x1: Any, x2: Any) -> Expr:
+    """|x1| with the sign of x2."""
+    return _float_pair("copysign", x1, x2)
 
 
-def nextafter(x: Any, y: Any) -> Expr:
-    """The next number after x towards y."""
-    return _float_pair("nextafter", x, y)
+def nextafter(x1: Any, x2: Any) -> Expr:
+    """The next number after x1 towards x2."""
+    return _float_pair("nextafter", x1, x2)
 
 
-def ldexp(x: Any, n: Any) -> Expr:
-    """x · 2ⁿ for an integer n."""
-    value = floating("ldexp", x)
-    return Call("ldexp", (value, _cast(as_expr(n), DType("int32").with_lanes(value.dtype.lanes))), value.dtype)
+def ldexp(x1: Any, x2: Any) -> Expr:
+    """x1 times 2 to the power of an integer x2."""
+    value = floating("ldexp", x1)
+    return Call("ldexp", (value, _cast(as_expr(x2), DType("int32").with_lanes(value.dtype.lanes))), value.dtype)
 
 
-def fma(a: Any, b: Any, c: Any) -> Expr:
-    """a · b + c, rounded once."""
-    values = [floating("fma", v) for v in (a, b, c)]
+def fma(x: Any, y: Any, z: Any) -> Expr:
+    """x · y + z, rounded once."""
+    values = [floating("fma", v) for v in (x, y, z)]
     dtype = promote(promote(values[0].dtype, values[1].dtype), values[2].dtype)
     return Call("fma", tuple([_cast(v, dtype) for v in values]), dtype)
 
@@ -293,9 +293,9 @@ def min(*values: Any) -> Any:
     return _extreme("min", values)
 
 
-def clamp(x: Any, min_val: Any, max_val: Any) -> Any:
-    """x brought into [min_val, max_val]."""
-    return min(max(x, min_val), max_val)
+def clamp(dst: Any, min_val: Any, max_val: Any) -> Any:
+    """dst brought into [min_val, max_val]."""
+    return min(max(dst, min_val), max_val)
 
 
 def _float_call(name: str, x: Any) -> Expr:

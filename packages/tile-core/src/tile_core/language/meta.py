@@ -17,9 +17,9 @@ __all__ = ["PersistentTileScheduler", "inline", "meta_class"]
 declare_codes({"E-META": "a meta class or scheduler that is used in a way that it is not made for"})
 
 
-def inline(function: Any) -> Macro:
-    """Decorator for methods of a `meta_class`: the body is inlined where it is called, as that of a `macro` is."""
-    return macro(function)
+def inline(func: Any) -> Macro:
+    """Decorator for a method `func` of a `meta_class`: its body is inlined where it is called, as a `macro` is."""
+    return macro(func)
 
 
 def meta_class(cls: type) -> type:

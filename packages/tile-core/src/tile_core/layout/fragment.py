@@ -54,15 +54,16 @@ class Fragment:
     @overload
     def __init__(
         self,
-        domain: Any,
+        shape: Any,
         forward_fn: Forward | None = None,
         forward_thread_fn: Forward | None = None,
         replicate: int = 1,
         forward_index_fn: Forward | None = None,
     ) -> None: ...
 
-    def __init__(self, domain: Any, *given: Any, **named: Any) -> None:
+    def __init__(self, domain: Any = None, *given: Any, **named: Any) -> None:
         what = "T.Fragment"
+        domain = named.pop("shape", None) if domain is None else domain
         self.domain: tuple[int, ...] = static_extents(domain, what)
         self._pair: Any = None
         if "threads" in named or (given and isinstance(given[0], int)):

@@ -53,10 +53,11 @@ class Layout:
     ``Layout(shape, lambda i, j: (j // 8, i, j % 8))`` derives the image; ``Layout(domain, image, forward)`` states it.
 
     Args:
-        domain: extents of the tile.
+        domain: extents of the tile; as a keyword also `shape`.
         image: extents of the memory box, in elements, row-major; derived from the largest index of each axis when
             left out.
-        forward: a function from indices to an index or a tuple of indices, or an IndexMap.
+        forward: a function from indices to an index or a tuple of indices, or an IndexMap; as a keyword also
+            `forward_fn`.
 
     Raises:
         CompileError: extents are no positive constants, the function is no index map, or an index leaves the image.
@@ -64,7 +65,10 @@ class Layout:
 
     __slots__ = ("_affine", "_table", "domain", "forward", "image")
 
-    def __init__(self, domain: Any, image: Any = None, forward: Any = None) -> None:
+    def __init__(
+        self, domain: Any = None, image: Any = None, forward: Any = None, *, shape: Any = None, forward_fn: Any = None
+    ) -> None:
+        domain, forward = shape if domain is None else domain, forward_fn if forward is None else forward
         if forward is None and (callable(image) or isinstance(image, IndexMap)):
             image, forward = None, image
         what = "T.Layout"
