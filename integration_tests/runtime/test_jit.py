@@ -39,6 +39,37 @@ def test_lazy_style_returns_kernels():
     assert kernel.script() == scaled.trace(3, 4).with_attr("out_idx", (1,)).script()
 
 
+def test_an_eager_function_is_compiled_for_sizes_by_name():
+    @jit
+    def row_sums(A, block: int = 16, dtype="float32"):
+        M, N = T.const("M, N")
+        A: T.Tensor[[M, N], dtype]
+        B = T.empty((M,), dtype)
+        with T.Kernel(T.ceildiv(M, block), threads=32) as bx:
+            total = T.alloc_fragment((block,), dtype)
+            part = T.alloc_fragment((block, N), dtype)
+            T.copy(A[bx * block, 0], part)
+            T.reduce_sum(part, total, dim=1)
+            T.copy(total, B[bx * block])
+        return B
+
+    kernel, a = row_sums.compile(M=32, N=8), torch.rand(32, 8)
+    torch.testing.assert_close(kernel(a), a.sum(1))
+    assert row_sums.compile(N=8, M=32) is kernel
+    assert row_sums.compile(M=64, N=8) is not kernel
+    assert row_sums.compile(M=32, N=8, block=8) is not kernel
+    assert row_sums.trace(M=32, N=8).script() == row_sums.trace(torch.empty(32, 8)).script()
+    assert row_sums.parse_cache_key(M=32, N=8) == row_sums.parse_cache_key(N=8, M=32)
+    assert row_sums.get_kernel_source(M=32, N=8) == kernel.get_kernel_source()
+    first, second = row_sums.par_compile([{"M": 32, "N": 8}, {"M": 48, "N": 8}])
+    assert first is kernel and second(torch.ones(48, 8)).sum() == 48 * 8
+    torch.testing.assert_close(row_sums(a), a.sum(1))
+    with pytest.raises(ArgumentError, match="Q is neither a parameter"):
+        row_sums.compile(M=32, N=8, Q=1)
+    with pytest.raises(ArgumentError, match="unexpected keyword argument 'M'"):
+        row_sums(a, M=32)  # a call has tensors
+
+
 def test_eager_style_runs():
     @jit
     def plus(A, B, block: int = 32):

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .__about__ import __version__
+from .math import cdiv, next_power_of_2
 
 if TYPE_CHECKING:
-    from . import errors, language
+    from . import autotuner, carver, errors, language, layout, profiler, testing, transform, utils
     from .api import (
         CompiledKernel,
         JitFunction,
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from .ir import IRModule, PrimFunc
     from .offers import autotune, op
     from .target import Target
+    from .transform.peer_options import PassConfigKey
+
+    DataType = DType
+    JITKernel = CompiledKernel
 
     # What the runtime offers; core does not know its types.
     AutoTuner: Any
@@ -66,10 +71,13 @@ __all__ = [
     "DeviceAssertError",
     "CompiledKernel",
     "DType",
+    "DataType",
     "IRModule",
     "InternalError",
+    "JITKernel",
     "JitFunction",
     "OptionError",
+    "PassConfigKey",
     "PluginError",
     "PrimFunc",
     "Profiler",
@@ -83,6 +91,8 @@ __all__ = [
     "UserError",
     "__version__",
     "autotune",
+    "autotuner",
+    "carver",
     "cdiv",
     "clear_cache",
     "compile",
@@ -95,15 +105,20 @@ __all__ = [
     "is_cache_enabled",
     "jit",
     "language",
+    "layout",
     "lower",
     "next_power_of_2",
     "op",
     "par_compile",
+    "profiler",
     "register_c_postproc",
     "register_cuda_postproc",
     "register_postproc",
     "set_autotune_inputs",
+    "testing",
+    "transform",
     "unregister_postproc",
+    "utils",
 ]
 
 # name: module that holds it
@@ -160,26 +175,24 @@ _HOMES = {
         "offers",
     ),
     "DType": "dtypes",
+    "PassConfigKey": "transform.peer_options",
     "Target": "target",
     "from_source": "frontend",
 }
 
 
-def cdiv(a: int, b: int) -> int:
-    """The quotient of two integers, rounded up; `b` > 0."""
-    return -(-a // b)
-
-
-def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is at least `n`; 1 for n ≤ 1."""
-    return 1 << max(0, n - 1).bit_length()
+_MODULES = ("autotuner", "carver", "errors", "language", "layout", "profiler", "testing", "transform", "utils")
+# TileLang's names of what has another name here
+_OTHER_NAMES = {"DataType": "DType", "JITKernel": "CompiledKernel"}
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in ("errors", "language"):
+    if name in _MODULES:
         return import_module(f".{name}", __name__)
+    if name in _OTHER_NAMES:
+        return __getattr__(_OTHER_NAMES[name])
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

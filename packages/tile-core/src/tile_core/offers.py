@@ -12,7 +12,7 @@ from .api import _offered
 from .errors import PluginError
 from .plugin import registry
 
-__all__ = ["OFFERED", "autotune", "op", "part"]
+__all__ = ["OFFERED", "autotune", "named_part", "op", "part"]
 
 OFFERED = (
     "AutoTuner",
@@ -129,7 +129,12 @@ def part(name: str) -> Any:
     return found
 
 
-def __getattr__(name: str) -> Any:
-    if name in OFFERED:
+def named_part(module: str, name: str, names: Iterable[str]) -> Any:
+    """`part` for the `__getattr__` of a module that offers `names`."""
+    if name in names:
         return part(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+def __getattr__(name: str) -> Any:
+    return named_part(__name__, name, OFFERED)

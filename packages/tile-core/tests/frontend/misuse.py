@@ -254,7 +254,7 @@ STATEMENTS = {
         x = T.alloc_var("float32", init=A)
         """,
     "a_scope_of_another_function": """
-        tile = T.alloc_shared((4, 4), "float32", scope="local")
+        tile = T.alloc_shared((4, 4), "float32", scope="global")
         """,
     # tile ops
     "a_copy_of_different_shapes": """

@@ -43,6 +43,49 @@ def test_constants_can_be_told_beforehand(trace):
     assert "A: T.Buffer((32, 8), T.float32)" in result.prim_func.script()
 
 
+def by_sizes(function, *args, **kwargs):
+    return function.specialise(*function.bind_sizes(args, kwargs))
+
+
+def test_sizes_stand_for_tensors(trace):
+    function = jit_function(trace(MATMUL))
+    found = by_sizes(function, M=64, N=32, K=8, block=16)
+    told = specialise(function, TensorSpec((64, 8), "float32"), TensorSpec((8, 32), "float32"), block=16)
+    assert found.prim_func.script() == told.prim_func.script()
+    # a tensor that is there tells its sizes, the keywords the others
+    mixed = by_sizes(function, TensorSpec((64, 8), "float32"), N=32, block=16)
+    assert mixed.prim_func.script() == told.prim_func.script()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "code", "said"),
+    [
+        ({"M": 64, "N": 32, "K": 8, "Q": 4}, "E-EAGER-ARGUMENT", "Q is neither a parameter nor a name of T.const"),
+        ({"M": 64, "N": "32", "K": 8}, "E-EAGER-ARGUMENT", "'32' is no size"),
+        ({"M": 64, "N": -1, "K": 8}, "E-EAGER-ARGUMENT", "-1 is no size"),
+        ({"M": 64, "N": True, "K": 8}, "E-EAGER-ARGUMENT", "True is no size"),
+        ({"M": 64, "N": 32}, "E-CONST-UNSOLVED", "the value of K is not known"),
+        ({"block": 16}, "E-EAGER-ARGUMENT", "missing a required argument: 'A'"),
+    ],
+)
+def test_sizes_that_do_not_describe_the_tensors(trace, kwargs, code, said):
+    with pytest.raises((ArgumentError, CompileError), match=said) as caught:
+        by_sizes(jit_function(trace(MATMUL)), **kwargs)
+    assert caught.value.code == code
+
+
+def test_surplus_arguments_beside_sizes(trace):
+    spec = TensorSpec((64, 8), "float32")
+    with pytest.raises(ArgumentError, match="too many positional"):
+        by_sizes(jit_function(trace(MATMUL)), spec, spec, 16, "float32", 3, M=64)
+
+
+def test_a_size_that_a_tensor_contradicts(trace):
+    with pytest.raises(ArgumentError) as caught:
+        by_sizes(jit_function(trace(MATMUL)), TensorSpec((64, 8), "float32"), M=32, N=32)
+    assert caught.value.code == "E-EAGER-SHAPE"
+
+
 def test_sizes_that_disagree_are_an_argument_error(trace):
     function = jit_function(trace(MATMUL))
     with pytest.raises(ArgumentError) as caught:

@@ -16,6 +16,7 @@ import functools
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from tile_core.errors import ArgumentError, OptionError, TileError, declare_codes
@@ -92,11 +93,12 @@ class JitFunction(Named):
 
     def trace(self, *args: Any, **kwargs: Any) -> PrimFunc:
         """The function traced for these arguments, before any pass; nothing is compiled."""
-        return self._trace(self._style.bind(args, kwargs)).function
+        return self._trace(self._style.bind_sizes(args, kwargs)).function
 
     def compile(self, *args: Any, **kwargs: Any) -> Kernel:
-        """The kernel for these arguments; nothing is run. An eager function takes tensors, real or on device meta."""
-        return self._find(args, kwargs)[0]
+        """The kernel for these arguments; nothing is run. An eager function takes tensors, real or on device meta, or
+        in place of tensors the sizes that `T.const` names, by keyword: ``matmul.compile(M=64, N=64, K=64)``."""
+        return self._find(args, kwargs, self._style.bind_sizes)[0]
 
     def get_tir(self, *args: Any, **kwargs: Any) -> PrimFunc:
         """`trace` by the name that the peer has for it."""
@@ -113,7 +115,7 @@ class JitFunction(Named):
 
     def parse_cache_key(self, *args: Any, **kwargs: Any) -> Hashable:
         """What decides in this process which kernel a call gets: calls with equal keys share one."""
-        return self._style.key(self._style.bind(args, kwargs))
+        return self._style.key(self._style.bind_sizes(args, kwargs))
 
     def par_compile(
         self,
@@ -133,7 +135,9 @@ class JitFunction(Named):
         if not self._captures.unchanged():
             self._renew()
         bounds = [
-            self._style.bind((), dict(config)) if isinstance(config, Mapping) else self._style.bind(tuple(config), {})
+            self._style.bind_sizes((), dict(config))
+            if isinstance(config, Mapping)
+            else self._style.bind(tuple(config), {})
             for config in configs
         ]
         traces: dict[int, _Trace] = {}
@@ -164,18 +168,20 @@ class JitFunction(Named):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Kernel, list[Any] | None]:
+    def _find(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], bind: Callable[..., Any] | None = None
+    ) -> tuple[Kernel, list[Any] | None]:
         """The kernel and its inputs for a call; None for inputs in the lazy style."""
         if not self._captures.unchanged():
             self._renew()
         style = self._style
-        bound = style.bind(args, kwargs)
+        bound = (bind or style.bind)(args, kwargs)
         known = style.find(bound)
         if known is None:
             trace = self._trace(bound)
             known = style.keep(bound, trace, compile_kernel(trace.function, self.options))
         kernel, positions = known
-        if positions is None:
+        if positions is None or bind is not None:
             return kernel, None
         inputs = [bound[position] for position in positions]
         if kernel is self._recent and not kwargs:
@@ -227,6 +233,8 @@ class _Lazy:
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return args, kwargs
 
+    bind_sizes = bind
+
     def find(self, bound: Any) -> Known | None:
         written = value_key(bound)
         known = self.kernels.get(written)
@@ -273,6 +281,11 @@ class _Eager:
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         return self.function.bind(args, kwargs)
 
+    def bind_sizes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """`bind` for a call that may give sizes in place of tensors; these are one value more, at the end."""
+        values, sizes = self.function.bind_sizes(args, kwargs)
+        return [*values, _Sizes(sizes)] if sizes else values
+
     def find(self, bound: list[Any]) -> Known | None:
         for static, by_extents in list(self.kernels.get(self._types(bound), {}).items()):
             known = by_extents.get(_extents(bound, static))
@@ -285,7 +298,8 @@ class _Eager:
             _spec(value) if kind == "tensor" or (kind == "open" and _is_tensor(value)) else value
             for kind, value in zip(self.kinds, bound)
         ]
-        found: Specialisation = self.function.specialise(values, rules=self._rules)
+        sizes = {"constants": bound[-1]} if len(bound) > len(values) else {}
+        found: Specialisation = self.function.specialise(values, rules=self._rules, **sizes)
         return _Trace(found.prim_func, tuple(found.arguments), tuple(found.static))
 
     def _rules(self, own: Mapping[Any, Any]) -> ArgumentRules:
@@ -311,7 +325,7 @@ class _Eager:
     def _types(self, bound: list[Any]) -> Hashable:
         """What decides the trace besides extents."""
         parts: list[Hashable] = []
-        for kind, value in zip(self.kinds, bound):
+        for kind, value in zip_longest(self.kinds, bound, fillvalue="constant"):
             if kind == "scalar":
                 continue
             if kind != "constant" and _is_tensor(value):
@@ -366,6 +380,13 @@ def value_key(value: Any) -> Hashable:
     except TypeError:
         return _Identity(value)
     return type(value), value
+
+
+class _Sizes(dict[str, int]):
+    """Values of T.const names that a call gives in place of tensors, equal in any order."""
+
+    def __init__(self, given: Mapping[str, int]) -> None:
+        super().__init__(sorted(given.items()))
 
 
 class _Identity:

@@ -63,6 +63,8 @@ _PARTS = {
     **dict.fromkeys(["Profiler", "TensorSupplyType", "do_bench"], "profile"),
     **dict.fromkeys(["AutoTuner", "AutotuneResult", "autotune", "get_autotune_inputs", "set_autotune_inputs"], "tune"),
     "op": "torch",
+    "get_num_sms": "profile.devices",
+    "torch_assert_close": "profile.compare",
 }
 
 RUNTIME = TileRuntime()

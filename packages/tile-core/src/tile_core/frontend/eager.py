@@ -142,6 +142,36 @@ class EagerFunction:
         bound.apply_defaults()
         return list(bound.arguments.values())
 
+    def bind_sizes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, int]]:
+        """The values in the order of the signature, and the T.const names that the call gives by keyword in place of
+        tensors: parameters without a default that it leaves out are None, tensors that only the sizes describe.
+
+        Raises:
+            ArgumentError: surplus arguments, a size that is no integer of at least 0, or no size and something missing.
+        """
+        sizes = {name: value for name, value in kwargs.items() if name not in self.signature.parameters}
+        if not sizes:
+            return self.bind(args, kwargs), {}
+        known = {name: value for name, value in kwargs.items() if name not in sizes}
+        try:
+            given = self.signature.bind_partial(*args, **known).arguments
+        except TypeError:
+            return self.bind(args, known), {}  # says what is wrong
+        absent = {
+            parameter.name: None
+            for parameter in self.signature.parameters.values()
+            if parameter.default is inspect.Parameter.empty and parameter.name not in given
+        }
+        for name, value in sizes.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ArgumentError(
+                    "E-EAGER-ARGUMENT",
+                    f"{self.name}: {name} is no parameter, and {value!r} is no size",
+                    facts=[f"it takes {self.signature}"],
+                    help="give parameters by their names, and sizes of T.const as integers",
+                )
+        return self.bind(args, {**known, **absent}), sizes
+
     def specialise(
         self, values: Sequence[Any], constants: Mapping[str, int] | None = None, rules: RulesOf | None = None
     ) -> Specialisation:
@@ -172,6 +202,7 @@ class EagerFunction:
                 trace.require_fit(builder, rules)  # a tensor that does not fit is said first
                 raise
             trace.require_fit(builder, rules)
+            trace.require_named(constants or {})
             return trace.specialisation(builder, result)
 
 
@@ -339,6 +370,7 @@ class _EagerTrace:
         self.static: list[tuple[int, int]] = []
         self.outputs: list[Buffer] = []
         self.misfits: list[_Misfit] = []
+        self.named: list[str] = []
 
     def begin(self) -> list[Any]:
         """The arguments for the next trace."""
@@ -375,6 +407,8 @@ class _EagerTrace:
 
     def constant(self, name: str) -> Any:
         """The value of a T.const name, or a variable while it is not known."""
+        if name not in self.named:
+            self.named.append(name)
         if name in self.constants:
             return self.constants[name]
         return self.unsolved.setdefault(name, SizeVar(name))
@@ -482,6 +516,17 @@ class _EagerTrace:
         position = [p.name for p in self.owner.parameters].index(name)
         self.static += [(position, axis) for axis in range(ndim) if (position, axis) not in self.static]
 
+    def require_named(self, constants: Mapping[str, int]) -> None:
+        """Refuses sizes given for names that the function does not have."""
+        for name in constants:
+            if name not in self.named:
+                raise ArgumentError(
+                    "E-EAGER-ARGUMENT",
+                    f"{self.owner.name}: {name} is neither a parameter nor a name of T.const",
+                    facts=[f"it takes {self.owner.signature}", f"T.const: {', '.join(self.named) or 'none'}"],
+                    help="give what the signature and T.const name",
+                )
+
     def require_solved(self, builder: Builder) -> None:
         """Refuses to go on while a T.const name has no value."""
         for name in self.unsolved:
@@ -490,7 +535,8 @@ class _EagerTrace:
                 f"the value of {name} is not known",
                 span=builder.span,
                 facts=[f"declared tensors: {', '.join(map(repr, self.declared.values())) or 'none'}"],
-                help=f"use {name} alone as an extent of a declared tensor: X: T.Tensor[[{name}, …], dtype]",
+                help=f"use {name} alone as an extent of a declared tensor, X: T.Tensor[[{name}, …], dtype]; without"
+                f" tensors give it by name, compile({name}=…)",
             )
 
     def output(self, builder: Builder, kind: TensorType) -> Buffer:

@@ -24,6 +24,7 @@ declare_codes(
 )
 
 # What TileLang code says → the scope.
+_TILE_SCOPES = ("shared", "fragment", "local")
 _SCOPES = {"shared.dyn": "shared", "local.fragment": "fragment", "local.var": "var"}
 
 
@@ -44,10 +45,11 @@ def alloc_fragment(shape: Any, dtype: Any, scope: str = "local.fragment") -> Buf
     Args:
         shape: extents, positive constants.
         dtype: element type.
-        scope: ``local.fragment`` (``fragment`` means the same), or a fragment scope of a backend.
+        scope: ``local.fragment`` (``fragment`` means the same), or a fragment scope of a backend; another scope on
+            chip, ``local`` or ``shared``, allocates there.
 
     Raises:
-        CompileError: an extent is no positive constant (E-ALLOC-SHAPE), another scope (E-ALLOC-SCOPE).
+        CompileError: an extent is no positive constant (E-ALLOC-SHAPE), a scope not on chip (E-ALLOC-SCOPE).
     """
     return _allocate("T.alloc_fragment", shape, dtype, scope, "fragment")
 
@@ -145,17 +147,19 @@ def _allocate(what: str, shape: Any, dtype: Any, scope: str, family: str) -> Buf
     builder = require_builder(what)
     builder.require_kernel(what)
     name = _SCOPES.get(scope, scope) if isinstance(scope, str) else repr(scope)
-    if name != family and not (name.startswith(family + ".")):
+    # A scope that is given decides: alloc_fragment(…, "local") is how some kernels write alloc_local.
+    families = ("var",) if family == "var" else _TILE_SCOPES
+    if name.split(".")[0] not in families:
         find_scope(name)
         raise CompileError(
             "E-ALLOC-SCOPE",
             f"{what} does not allocate in scope {scope!r}",
-            facts=[f"allowed: {family!r}, or a scope of a backend that begins with '{family}.'"],
+            facts=[f"allowed: {', '.join(map(repr, families))}, or a scope of a backend that begins so"],
             help="use T.alloc_shared, T.alloc_fragment, T.alloc_local or T.alloc_var",
         )
     extents = constant_extents(what, shape)
-    default = {"shared": "shared", "fragment": "fragment", "local": "local", "var": "var"}[family]
-    return builder.allocate(Buffer(builder.take_hint(default), extents, as_dtype(dtype), name, span=builder.span))
+    hint = name.split(".")[0]
+    return builder.allocate(Buffer(builder.take_hint(hint), extents, as_dtype(dtype), name, span=builder.span))
 
 
 def constant_extents(what: str, shape: Any) -> tuple[Expr, ...]:

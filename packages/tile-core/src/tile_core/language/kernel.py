@@ -66,6 +66,7 @@ class Kernel:
         self.grid_vars: tuple[Var, ...] = ()
         self.thread_vars: tuple[Var, ...] = ()
         self._builder: Builder | None = None
+        self._home = Frame("kernel", None, "the kernel")
         self._depth = 0
 
     def take_names(self, names: tuple[str, ...] | None, span: Span | None) -> None:
@@ -105,11 +106,23 @@ class Kernel:
         frame = builder.push(Frame("kernel", self.span or builder.span, "the kernel"))
         names = self.names if len(self.names) == len(self.grid) else tuple("b" + a for a in _AXES[: len(self.grid)])
         self.grid_vars = tuple([Var(n, e.dtype, span=frame.span) for n, e in zip(names, self.grid)])
-        self.thread_vars = tuple([Var("t" + a, span=frame.span) for a, _ in zip(_AXES, self.threads)])
-        for var in (*self.grid_vars, *self.thread_vars):
+        self._home = frame
+        self._make_threads(builder)
+        for var in self.grid_vars:
             builder.home[var] = frame
         builder.kernel = self
         return self.grid_vars[0] if len(self.grid_vars) == 1 else _BlockIndices(self.grid_vars)
+
+    def fix_threads(self) -> None:
+        """The number of threads of a kernel that leaves it to the target and asks for a thread's index: TileLang's."""
+        if not self.threads and self._builder is not None:
+            self.threads = (_GROUP,)
+            self._make_threads(self._builder)
+
+    def _make_threads(self, builder: Builder) -> None:
+        self.thread_vars = tuple([Var("t" + a, span=self._home.span) for a, _ in zip(_AXES, self.threads)])
+        for var in self.thread_vars:
+            builder.home[var] = self._home
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         builder = self._builder
@@ -275,13 +288,15 @@ def _source_text(source: Any) -> str:
 
 
 def get_thread_binding(dim: int = 0) -> Var:
-    """The index of the executing thread along axis `dim` (0: x)."""
+    """The index of the executing thread along axis `dim` (0: x). A kernel without ``threads=`` that asks has 128."""
     return _thread(dim)[0]
 
 
 def get_thread_bindings() -> tuple[Var, ...]:
     """The indices of the executing thread, x first."""
-    return _kernel("T.get_thread_bindings").thread_vars
+    kernel = _kernel("T.get_thread_bindings")
+    kernel.fix_threads()
+    return kernel.thread_vars
 
 
 def get_thread_extent(dim: int = 0) -> int:
@@ -291,7 +306,9 @@ def get_thread_extent(dim: int = 0) -> int:
 
 def get_thread_extents() -> tuple[int, ...]:
     """The numbers of threads, x first."""
-    return _kernel("T.get_thread_extents").threads
+    kernel = _kernel("T.get_thread_extents")
+    kernel.fix_threads()
+    return kernel.threads
 
 
 def get_block_binding(dim: int = 0) -> Var:
@@ -320,6 +337,7 @@ def _kernel(what: str) -> Kernel:
 
 def _thread(dim: int) -> tuple[Var, int]:
     kernel = _kernel("T.get_thread_binding")
+    kernel.fix_threads()
     if isinstance(dim, int) and 0 <= dim < len(kernel.threads):
         return kernel.thread_vars[dim], kernel.threads[dim]
     raise CompileError(

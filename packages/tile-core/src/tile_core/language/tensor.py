@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dtypes import DType
 from ..errors import CompileError, declare_codes
 from ..frontend.outside import placed
 from ..frontend.signature import PointerType, TensorType, dynamic
@@ -43,8 +44,11 @@ class Tensor:
         return TensorType(shape, dtype, scope=scope or cls._scope)
 
     def __class_getitem__(cls, parameters: Any) -> Any:
-        if isinstance(parameters, tuple) and len(parameters) == 2 and isinstance(parameters[0], (tuple, list)):
-            return TensorType(*parameters, scope=cls._scope)
+        if isinstance(parameters, tuple) and len(parameters) == 2:
+            shape, dtype = parameters
+            # T.Tensor[(n), dtype]: the parentheses of one extent are none
+            if isinstance(shape, (tuple, list)) or isinstance(dtype, (DType, str)):
+                return TensorType(shape, dtype, scope=cls._scope)
         return TensorType(parameters, scope=cls._scope)
 
 

@@ -3,7 +3,16 @@ tables."""
 
 from .fragment import Fragment
 from .layout import Conflicts, Layout, column_major, panels, row_major
-from .swizzle import SWIZZLE_SPANS, padded, swizzle_span, swizzled
+from .swizzle import (
+    SWIZZLE_SPANS,
+    make_full_bank_swizzled_layout,
+    make_half_bank_swizzled_layout,
+    make_quarter_bank_swizzled_layout,
+    make_swizzled_layout,
+    padded,
+    swizzle_span,
+    swizzled,
+)
 
 __all__ = [
     "SWIZZLE_SPANS",
@@ -11,6 +20,10 @@ __all__ = [
     "Fragment",
     "Layout",
     "column_major",
+    "make_full_bank_swizzled_layout",
+    "make_half_bank_swizzled_layout",
+    "make_quarter_bank_swizzled_layout",
+    "make_swizzled_layout",
     "padded",
     "panels",
     "row_major",

@@ -15,7 +15,16 @@ from ..dtypes import as_dtype
 from ..errors import CompileError, declare_codes
 from .layout import Layout, row_major
 
-__all__ = ["SWIZZLE_SPANS", "padded", "swizzle_span", "swizzled"]
+__all__ = [
+    "SWIZZLE_SPANS",
+    "make_full_bank_swizzled_layout",
+    "make_half_bank_swizzled_layout",
+    "make_quarter_bank_swizzled_layout",
+    "make_swizzled_layout",
+    "padded",
+    "swizzle_span",
+    "swizzled",
+]
 
 declare_codes({"E-LAYOUT-SWIZZLE": "a tile that the asked swizzle does not fit"})
 
@@ -85,3 +94,43 @@ def padded(shape: tuple[int, ...], dtype: Any, pad_bytes: int = _CHUNK_BYTES) ->
     """Row-major with `pad_bytes` more a row, the way without swizzle to shift rows against the banks."""
     extra = pad_bytes * 8 // as_dtype(dtype).bits
     return Layout(shape, (*shape[:-1], shape[-1] + extra), lambda *indices: indices)
+
+
+def make_swizzled_layout(buffer: Any, k_major: bool = True, allow_pad: bool = True) -> Layout:
+    """The swizzle that `T.annotate_layout` may fix for a shared tile: the widest that fits its rows, row-major when
+    none does.
+
+    Args:
+        buffer: a tile of constant extents.
+        k_major, allow_pad: TileLang's wishes about the axis that products sum over and about padding; the layout is
+            correct and free of conflicts without them.
+    """
+    return _for_buffer(buffer, None)
+
+
+def make_full_bank_swizzled_layout(buffer: Any) -> Layout:
+    """The swizzle over 128 bytes for a shared tile; CompileError where rows are no multiple of them."""
+    return _for_buffer(buffer, 128)
+
+
+def make_half_bank_swizzled_layout(buffer: Any) -> Layout:
+    """The swizzle over 64 bytes."""
+    return _for_buffer(buffer, 64)
+
+
+def make_quarter_bank_swizzled_layout(buffer: Any) -> Layout:
+    """The swizzle over 32 bytes."""
+    return _for_buffer(buffer, 32)
+
+
+def _for_buffer(buffer: Any, span: int | None) -> Layout:
+    asked = getattr(buffer, "static_shape", None)
+    shape = None if asked is None else asked()
+    if shape is None:
+        raise CompileError(
+            "E-LAYOUT-SWIZZLE",
+            "a swizzle is for a tile of constant extents",
+            facts=[f"found {buffer!r}"],
+            help="give a tile that T.alloc_shared made",
+        )
+    return swizzled(shape, buffer.dtype, span)

@@ -15,6 +15,7 @@ from .make_packed_api import MakePackedAPI
 from .manager import Pipeline
 from .narrow_executors import NarrowExecutors
 from .options import Option, Options, declare_option, declared_options
+from .peer_options import PassConfigKey
 from .pipeline_planning import PipelinePlanning
 from .plan_reducers import PlanReducers
 from .select_instructions import SelectInstructions
@@ -47,6 +48,7 @@ __all__ = [
     "Option",
     "Options",
     "Pass",
+    "PassConfigKey",
     "PassContext",
     "Pipeline",
     "PipelinePlanning",

@@ -8,11 +8,12 @@ about unproven bounds are on, because a proven race or fault is an error here an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 from .options import declare_option
 
-__all__ = ["INERT_KEYS", "PEER_KEYS"]
+__all__ = ["INERT_KEYS", "PEER_KEYS", "PassConfigKey"]
 
 _MAYBE_TEXT = (str, type(None))
 _LAYOUT_COSTS = ("register-count", "io-aware")
@@ -90,6 +91,22 @@ _OPTIONS: tuple[tuple[Any, ...], ...] = (
 )
 
 PEER_KEYS = tuple(row[0] for row in _OPTIONS)
+
+# Members whose name does not follow from the key.
+_MEMBERS = {
+    "tir.enable_equiv_terms_in_cse_tir": "TIR_ENABLE_EQUIV_TERMS_IN_CSE",
+    "tirx.disable_cse_tir": "TIR_DISABLE_CSE",
+    "tl.disable_safe_memory_legalize": "TL_DISABLE_SAFE_MEMORY_ACCESS",
+    "tl.dump_ir_path": "TL_DUMP_IR_DIR",
+}
+
+
+def _member(key: str) -> str:
+    return _MEMBERS.get(key) or key.replace("tirx.", "tir.").replace(".", "_").upper()
+
+
+PassConfigKey = Enum("PassConfigKey", {_member(key): key for key in PEER_KEYS}, module=__name__, type=str)
+"""The keys as names, ``PassConfigKey.TL_ENABLE_FAST_MATH``; a member is the text of its key."""
 
 # Keys that a pass of this distribution reads; what is not among them is inert for every target of core's own passes.
 _READ_BY_CORE = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["assert_tensors_close"]
+__all__ = ["assert_tensors_close", "torch_assert_close"]
 
 
 def assert_tensors_close(
@@ -54,6 +54,48 @@ def assert_tensors_close(
         f"  worst at {list(index)}: got {_number(actual[index])}, expected {_number(expected[index])} "
         f"(difference {difference[index].item():.3g})"
     )
+
+
+def torch_assert_close(
+    tensor_a: torch.Tensor,
+    tensor_b: torch.Tensor,
+    rtol: float = 1e-2,
+    atol: float = 1e-3,
+    max_mismatched_ratio: float = 1e-3,
+    verbose: bool = False,
+    equal_nan: bool = True,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    base_name: str = "LHS",
+    ref_name: str = "RHS",
+) -> None:
+    """`assert_tensors_close` with TileLang's arguments and defaults: one element in a thousand may be farther.
+
+    Args:
+        tensor_a, tensor_b: what is tested, and what is expected.
+        rtol, atol, max_mismatched_ratio, equal_nan: see `assert_tensors_close`.
+        verbose: print that they agree.
+        check_device, check_dtype: whether they have to be on one device, and of one element type.
+        base_name, ref_name: what messages call them.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    if check_device and tensor_a.device != tensor_b.device:
+        raise AssertionError(f"{base_name} is on {tensor_a.device}, {ref_name} on {tensor_b.device}")
+    if not check_dtype and tensor_a.dtype != tensor_b.dtype:
+        tensor_a, tensor_b = _wide(tensor_a), _wide(tensor_b)
+    assert_tensors_close(
+        tensor_a,
+        tensor_b,
+        rtol=rtol,
+        atol=atol,
+        max_mismatched_ratio=max_mismatched_ratio,
+        equal_nan=equal_nan,
+        name=f"{base_name} against {ref_name}",
+    )
+    if verbose:
+        print(f"{base_name} and {ref_name} agree")
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,13 +8,14 @@ that 100 % there means as fast as torch's own library.
 from __future__ import annotations
 
 import functools
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DEVICES", "Peaks", "cpu_peaks", "gpu_peaks", "peaks_of"]
+__all__ = ["DEVICES", "Peaks", "cpu_peaks", "get_num_sms", "gpu_peaks", "peaks_of"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,16 @@ def peaks_of(target_kind: str, dtypes: tuple[str, ...] = ()) -> Peaks | None:
     import torch
 
     return gpu_peaks(torch.cuda.get_device_name()) if target_kind == "cuda" and torch.cuda.is_available() else None
+
+
+def get_num_sms(device_id: int = 0) -> int:
+    """How many blocks a persistent kernel is made for: the multiprocessors of a CUDA device, the processors of a
+    machine without one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_properties(device_id).multi_processor_count
+    return os.cpu_count() or 1
 
 
 def gpu_peaks(name: str) -> Peaks | None:

@@ -40,6 +40,11 @@ class Profiler:
         self.supply_type = supply_type
         self.device = device
 
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The kernel, by TileLang's name."""
+        return self.kernel
+
     def make_inputs(self, sizes: Mapping[str, int] | None = None) -> list[Any]:
         """An argument for each input parameter. `sizes` gives symbolic dimensions and scalars (else 1), by name."""
         return [

@@ -1,0 +1,1 @@
+"""What factories of kernels ask about the machine, by TileLang's module names."""

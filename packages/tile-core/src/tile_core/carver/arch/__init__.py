@@ -1,0 +1,5 @@
+"""The machine's properties."""
+
+from . import driver
+
+__all__ = ["driver"]

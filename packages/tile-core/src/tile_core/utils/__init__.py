@@ -1,0 +1,1 @@
+"""Helpers around kernels, by TileLang's module names."""
