@@ -55,7 +55,7 @@ def test_without_facts_nothing_changes(apply):
             with T.Kernel(1, threads=(32,)) as (bx, tx):
                 A[0] = 1.0
         """
-    apply(text, InjectAssumes)
+    assert apply(text, InjectAssumes).script() == apply(text).script()
 
 
 def test_moved_facts_are_used_everywhere(apply):

@@ -115,7 +115,8 @@ class CpuKernelPrinter(CppPrinter):
             align = "alignas(64) " if element_count(buffer) > 1 else ""
             self.line(f"{align}{self._storage(buffer)};")
             if holds_nibbles(buffer):
-                self.alias(buffer, f"{nibble_pointer(self.type_name(buffer.dtype), False)}({self.name(buffer)})")
+                # In parentheses: a statement that began with a type and a name would declare one.
+                self.alias(buffer, f"({nibble_pointer(self.type_name(buffer.dtype), False)}({self.name(buffer)}))")
 
     def _storage(self, buffer: Buffer) -> str:
         """The declaration of a buffer's memory."""
