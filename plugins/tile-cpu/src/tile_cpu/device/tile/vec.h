@@ -202,10 +202,35 @@ TILE_FN auto widened(vec<T, N> x) {
   else return x;
 }
 
+// Half numbers that the machine adds and multiplies itself; rounded once, as through fp32, whose bits are more than twice as many.
+#if defined(__AVX512FP16__)
+template <class T, int N>
+constexpr bool native_half = std::is_same<T, fp16>::value && N >= 8 && N <= 32;
+template <int N>
+using half_lanes = raw_t<_Float16, N>;
+// Keeps the compiler from making one operation of a product and a sum, which would not round the product.
+template <int N>
+TILE_FN half_lanes<N> rounded(half_lanes<N> x) {
+  asm("" : "+v"(x));
+  return x;
+}
+#else
+template <class T, int N>
+constexpr bool native_half = false;
+template <int N>
+using half_lanes = raw_t<uint16_t, N>;
+template <int N>
+TILE_FN half_lanes<N> rounded(half_lanes<N> x) {
+  return x;
+}
+#endif
+
 #define TILE_ARITHMETIC(OP)                                                               \
   template <class T, int N>                                                               \
   TILE_FN vec<T, N> operator OP(vec<T, N> a, vec<T, N> b) {                               \
-    if constexpr (is_half<T>) return convert<T>(widened(a) OP widened(b));                \
+    if constexpr (native_half<T, N>)                                                      \
+      return vec<T, N>(typename vec<T, N>::raw(rounded<N>((half_lanes<N>)a.v OP (half_lanes<N>)b.v))); \
+    else if constexpr (is_half<T>) return convert<T>(widened(a) OP widened(b));                \
     else return vec<T, N>(typename vec<T, N>::raw(a.v OP b.v));                           \
   }                                                                                       \
   template <class T, int N, class S, std::enable_if_t<is_scalar<S>, int> = 0>             \
