@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+import tile_core.language as T
+from tile_core.dtypes import DType
+from tile_core.frontend import from_source
 from tile_core.interpreter import ExecutionFault, interpret
 from tile_core.ir.parser import parse
+from tile_core.testing.carriers import unpack_nibbles
 
 
 def run(body, *args, params="A: T.Buffer((64,), T.float32)", **options):
@@ -389,3 +393,28 @@ def f(A: T.Buffer((m, n), T.float32), B: T.Buffer((m, n), T.float32)):
 def test_arguments_that_do_not_fit(args, message):
     with pytest.raises(ExecutionFault, match=message):
         run("A[0] = 1.0", *args)
+
+
+@pytest.mark.parametrize(
+    ("held", "seen"), [("uint8", "int4"), ("int8", "int32"), ("int32", "int16"), ("int4", "uint8")]
+)
+def test_what_a_view_writes_counts_as_written(held, seen):
+    count = 64 * DType(held).bits // DType(seen).bits
+    main = from_source(
+        f"""@T.prim_func
+def main(Z: T.Tensor(({count},), "{seen}")):
+    with T.Kernel(1, threads=32):
+        tile = T.alloc_shared((64,), "{held}")
+        other = T.view(tile, ({count},), "{seen}")
+        for i in T.Parallel({count}):
+            other[i] = T.cast(i % 5, "{seen}")
+        for i in T.Parallel(64):
+            tile[i] = tile[i] | T.cast(0, "{held}")
+        T.copy(other, Z)
+""",
+        {"T": T},
+    )
+    result = np.zeros(count // 2 if seen == "int4" else count, "uint8" if seen == "int4" else seen)
+    interpret(main, result, check_written=True)
+    found = unpack_nibbles(result, DType("int4")) if seen == "int4" else result
+    assert found.tolist() == [i % 5 for i in range(count)]

@@ -351,14 +351,12 @@ class Evaluator:
             if np.ndim(value) and np.shape(value) != np.shape(address):
                 address, value = np.broadcast_arrays(address, value)
             data[address] = value
-            if storage.written is not None:
-                storage.written[address] = True
+            storage.mark_written(address, data)
             return
         keep, address, value = np.broadcast_arrays(keep, address, value)
         chosen = address[keep]
         data[chosen] = value[keep]
-        if storage.written is not None:
-            storage.written[chosen] = True
+        storage.mark_written(chosen, data)
 
     def _place(self, buffer: Buffer, indices: tuple[Any, ...], vector: bool, span: Any) -> tuple[Placement, Any, Any]:
         place = self.placement(buffer)

@@ -104,6 +104,21 @@ class Storage:
             self.typed[dtype] = found
         return found
 
+    def mark_written(self, address: Any, data: Any) -> None:
+        """Notes that elements of `data`, the memory or a view of it, were written."""
+        if self.written is None:
+            return
+        own, theirs = _bits(self.data), _bits(data)
+        if theirs <= own:
+            self.written[address if theirs == own else np.asarray(address) * theirs // own] = True
+            return
+        for part in range(theirs // own):
+            self.written[np.asarray(address) * (theirs // own) + part] = True
+
+
+def _bits(data: Any) -> int:
+    return 4 if isinstance(data, Nibbles) else data.dtype.itemsize * 8
+
 
 def memory_at(address: int, count: int, dtype: DType) -> np.ndarray:
     """The `count` elements that begin at an address of this process, as a flat array.
