@@ -132,6 +132,21 @@ def test_tensors_are_compared_with_a_share_that_may_differ():
         torch_assert_close(expected.to("meta"), expected)
 
 
+def test_arguments_are_made_for_parameters():
+    from tile_core.utils.tensor import get_tensor_supply
+
+    kernel = tile.compile(doubled, out_idx=-1, target="cpu")
+    supply = get_tensor_supply(tile.TensorSupplyType.One)
+    (made,) = [supply(param) for param in kernel.signature.inputs]
+    assert made.shape == (32,) and kernel(made.cpu()).sum() == 64
+
+
+def test_an_element_type_is_its_name():
+    assert getattr(torch, T.float16) is torch.float16 and isinstance(T.bfloat16, str)
+    assert {"float16": 1}[T.float16] == 1 and f"{T.float32x4}" == "float32x4"
+    assert T.float16 != T.float32 and T.float16 != "float32" and T.float16 == "half"
+
+
 def test_persistent_kernels_know_the_processors():
     from tile_core.carver.arch import driver
 

@@ -63,8 +63,10 @@ _ALIASES = {
 }
 
 
-class DType:
+class DType(str):
     """An element type. Interned: two equal types are the same object, so `is` and `==` agree.
+
+    It is the text of its name too, as in TileLang: ``getattr(torch, T.float16)``, ``torch.dtype`` tables by name.
 
     Calling one converts: ``T.float16(x)`` casts an expression or makes a constant; the language room installs that
         behaviour.
@@ -84,11 +86,11 @@ class DType:
         found = cls._interned.get((name, lanes))
         if found is not None:
             return found
-        self = object.__new__(cls)
-        self.kind, self.bits = _SCALARS[name]
-        self.lanes = lanes
+        kind, bits = _SCALARS[name]
+        self = str.__new__(cls, name if lanes == 1 else f"{name}x{lanes}")
+        self.kind, self.bits, self.lanes = kind, bits, lanes
         self.scalar = self if lanes == 1 else DType(name)
-        self.name = name if lanes == 1 else f"{name}x{lanes}"
+        self.name = str.__str__(self)
         return cls._interned.setdefault((name, lanes), self)
 
     def __reduce__(self):
@@ -103,6 +105,9 @@ class DType:
     def __eq__(self, other: object) -> bool:
         """Equal to itself and to whatever names it: ``T.float16 == "float16"``."""
         return self is other or (isinstance(other, str) and _parse(other) is self)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -32,7 +32,7 @@ from .identity import Named, outside_graphs
 from .kernel import Kernel
 from .options import CompileOptions
 
-__all__ = ["JitFunction"]
+__all__ = ["JitFunction", "Sizes"]
 
 declare_codes(
     {
@@ -284,7 +284,7 @@ class _Eager:
     def bind_sizes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """`bind` for a call that may give sizes in place of tensors; these are one value more, at the end."""
         values, sizes = self.function.bind_sizes(args, kwargs)
-        return [*values, _Sizes(sizes)] if sizes else values
+        return [*values, Sizes(sizes)] if sizes else values
 
     def find(self, bound: list[Any]) -> Known | None:
         for static, by_extents in list(self.kernels.get(self._types(bound), {}).items()):
@@ -382,7 +382,7 @@ def value_key(value: Any) -> Hashable:
     return type(value), value
 
 
-class _Sizes(dict[str, int]):
+class Sizes(dict[str, int]):
     """Values of T.const names that a call gives in place of tensors, equal in any order."""
 
     def __init__(self, given: Mapping[str, int]) -> None:

@@ -65,6 +65,7 @@ _PARTS = {
     "op": "torch",
     "get_num_sms": "profile.devices",
     "torch_assert_close": "profile.compare",
+    "get_tensor_supply": "profile.supply",
 }
 
 RUNTIME = TileRuntime()

@@ -177,7 +177,8 @@ def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     for name, value in getattr(function, "__annotations__", {}).items():
         if name == "return":
             continue
-        found[name] = _evaluate(function, name, value) if isinstance(value, str) else value
+        text = isinstance(value, str) and not isinstance(value, DType)
+        found[name] = _evaluate(function, name, value) if text else value
     return found
 
 

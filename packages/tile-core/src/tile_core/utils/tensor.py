@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     TensorSupplyType: Any
+    get_tensor_supply: Any
     torch_assert_close: Any
 
-__all__ = ["TensorSupplyType", "torch_assert_close"]
+__all__ = ["TensorSupplyType", "get_tensor_supply", "torch_assert_close"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ from tile_core.errors import OptionError, declare_codes
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TensorSupplyType", "supply_tensor", "torch_dtype"]
+    from ..signature import KernelParam
+
+__all__ = ["TensorSupplyType", "get_tensor_supply", "supply_tensor", "torch_dtype"]
 
 declare_codes({"E-SUPPLY": "no tensor can be made for a parameter"})
 
@@ -46,6 +49,27 @@ def torch_dtype(name: str) -> torch.dtype:
     if not isinstance(found, torch.dtype) or as_dtype(name).bits < 8:
         raise OptionError("E-SUPPLY", f"torch has no tensors of type {name}", help="pass your own inputs")
     return found
+
+
+def get_tensor_supply(
+    supply_type: TensorSupplyType = TensorSupplyType.Integer,
+) -> Callable[[KernelParam], torch.Tensor | int]:
+    """A function that makes the argument for a parameter of a kernel; symbolic extents and scalars are 1. It is made
+    where torch has a CUDA device, else on the CPU.
+
+    Args:
+        supply_type: what tensors hold.
+    """
+
+    def supply(param: KernelParam) -> torch.Tensor | int:
+        import torch
+
+        if not param.is_tensor:
+            return 1
+        shape = tuple(size if isinstance(size, int) else 1 for size in param.shape)
+        return supply_tensor(shape, param.dtype, supply_type, "cuda" if torch.cuda.is_available() else "cpu")
+
+    return supply
 
 
 def supply_tensor(

@@ -12,6 +12,7 @@ from tile_core.errors import OptionError
 
 from ..identity import Named, outside_graphs
 from ..jit import JitFunction, value_key
+from ..kernel import Kernel
 from .result import AutotuneResult
 from .tuner import AutoTuner
 
@@ -93,6 +94,21 @@ class TunedFunction(Named):
         """What tuning for such a call found; tunes where it has not yet."""
         configs = self._configs(args, kwargs)
         return self._best(args, kwargs, configs)[2]
+
+    def compile(self, *args: Any, **kwargs: Any) -> Kernel:
+        """The kernel with the best configuration; nothing is run but the tuning. It has `config`, `latency` and
+        `ref_latency`. An eager function takes sizes by name in place of tensors, and is then tuned on generated ones.
+        Where the caller gives a parameter that is tuned, it is the jit function's kernel.
+
+        Raises:
+            TuneError: no configuration works.
+        """
+        configs = self._configs(args, kwargs)
+        if self._decided(args, kwargs, configs):
+            return self.jit.compile(*args, **kwargs)
+        kernel = self._best(args, kwargs, configs)[2].kernel
+        assert kernel is not None
+        return kernel
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """The traced function, as the jit function's; nothing is tuned."""

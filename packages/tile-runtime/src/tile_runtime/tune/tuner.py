@@ -27,7 +27,7 @@ from tile_core.settings import settings
 from tile_core.target import require_this_host
 
 from ..compiler import Request, compile_kernel
-from ..jit import JitFunction
+from ..jit import JitFunction, Sizes
 from ..kernel import Kernel
 from ..options import CompileOptions
 from ..parallel import Progress, WorkerPool
@@ -257,7 +257,7 @@ class AutoTuner:
             function, values = self.variant(trial.config)
             style: Any = function._style
             try:
-                bound = style.bind(self.args, {**self.kwargs, **values})
+                bound = style.bind_sizes(self.args, {**self.kwargs, **values})
                 trace = style.trace(bound)
                 candidate.function, candidate.options = trace.function, function.options
                 candidate.request = Request(trace.function, function.options)
@@ -265,7 +265,7 @@ class AutoTuner:
             except TileError as error:
                 trial.settle("failed", _line(error))
                 continue
-            if trace.positions is not None:
+            if trace.positions is not None and not (bound and isinstance(bound[-1], Sizes)):
                 candidate.inputs = [bound[position] for position in trace.positions]
         return found
 
