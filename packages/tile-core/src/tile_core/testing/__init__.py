@@ -4,7 +4,7 @@ Imported explicitly; tile_core loads nothing of it. Loading ``tile_core.testing.
 The names here are TileLang's, for test files that come from there.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .marks import (
     main,
@@ -18,6 +18,9 @@ from .marks import (
     requires_package,
     set_random_seed,
 )
+
+if TYPE_CHECKING:
+    torch_assert_close: Any
 
 __all__ = [
     "main",

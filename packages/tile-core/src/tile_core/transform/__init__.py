@@ -17,6 +17,7 @@ from .narrow_executors import NarrowExecutors
 from .options import Option, Options, declare_option, declared_options
 from .peer_options import PassConfigKey
 from .pipeline_planning import PipelinePlanning
+from .place_counted_fragments import PlaceCountedFragments
 from .plan_reducers import PlanReducers
 from .select_instructions import SelectInstructions
 from .serialize_pipelines import SerializePipelines
@@ -52,6 +53,7 @@ __all__ = [
     "PassContext",
     "Pipeline",
     "PipelinePlanning",
+    "PlaceCountedFragments",
     "PlanReducers",
     "Rewriter",
     "SelectInstructions",

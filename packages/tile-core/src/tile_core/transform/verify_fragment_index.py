@@ -1,13 +1,14 @@
 """VerifyFragmentIndex: a fragment is indexed by what picks a register at compile time.
 
-Needs TILE, leaves TILE unchanged. A fragment is spread over the registers of the block's threads, and registers have
+Needs TILE, leaves TILE unchanged, and stands after PlaceCountedFragments, which moves what can be moved. A fragment is
+spread over the registers of the block's threads, and registers have
 no addresses: an index may come from T.Parallel with constant extents (the layout maps it), from an unrolled loop or
 from a constant, but not from a loop that counts at run time.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 from ..errors import CompileError, declare_codes
 from ..ir import (
@@ -21,6 +22,7 @@ from ..ir import (
     IntImm,
     Let,
     PrimFunc,
+    Stmt,
     Var,
     Visitor,
     walk,
@@ -28,7 +30,7 @@ from ..ir import (
 from ..source import Span
 from .base import Pass, PassContext, register_pass
 
-__all__ = ["VerifyFragmentIndex"]
+__all__ = ["CountedIndex", "VerifyFragmentIndex", "counted_indices"]
 
 declare_codes({"E-FRAGMENT-INDEX": "a fragment indexed by a value that is known only at run time"})
 
@@ -39,13 +41,39 @@ _RUN_TIME_LOOPS = {"serial": "T.serial", "pipelined": "T.Pipelined", "persistent
 class VerifyFragmentIndex(Pass):
     def function(self, function: PrimFunc, context: PassContext) -> PrimFunc:
         if not context.options["tl.disable_prelower_semantic_check"]:
-            _Indices().visit(function.body)
+            for found in counted_indices(function.body):
+                raise _run_time_index(found)
         return function
+
+
+@dataclass(frozen=True)
+class CountedIndex:
+    """An index of a fragment that a loop's variable, or a name computed from it, makes one of the run."""
+
+    buffer: Buffer
+    axis: int
+    index: Expr
+    var: Var
+    loop: For
+    span: Span | None
+
+    @property
+    def by_count(self) -> bool:
+        """Whether the loop counts when the kernel runs; else it is one over threads without a constant extent."""
+        return self.loop.kind in _RUN_TIME_LOOPS
+
+
+def counted_indices(body: Stmt) -> list[CountedIndex]:
+    """The indices of fragments that are known only when the kernel runs, in the order of the text."""
+    visitor = _Indices()
+    visitor.visit(body)
+    return visitor.found
 
 
 class _Indices(Visitor):
     def __init__(self) -> None:
         super().__init__()
+        self.found: list[CountedIndex] = []
         # Variable → the loop that counts it at run time; binds inherit from what they are computed from.
         self.counted: dict[Var, For] = {}
 
@@ -88,10 +116,11 @@ class _Indices(Visitor):
         for axis, index in enumerate(indices):
             for item in walk(index):
                 if isinstance(item, Var) and item in self.counted:
-                    raise _run_time_index(buffer, axis, index, item, self.counted[item], span)
+                    self.found.append(CountedIndex(buffer, axis, index, item, self.counted[item], span))
 
 
-def _run_time_index(buffer: Buffer, axis: int, index: Expr, var: Var, loop: For, span: Any) -> CompileError:
+def _run_time_index(found: CountedIndex) -> CompileError:
+    buffer, axis, index, var, loop = found.buffer, found.axis, found.index, found.var, found.loop
     if loop.kind in _RUN_TIME_LOOPS:
         kind = f"{_RUN_TIME_LOOPS[loop.kind]} loop"
         summary = f"the fragment {buffer.name} is indexed by {var.name}, the variable of a {kind}"
@@ -103,7 +132,7 @@ def _run_time_index(buffer: Buffer, axis: int, index: Expr, var: Var, loop: For,
     return CompileError(
         "E-FRAGMENT-INDEX",
         summary,
-        span=span or loop.span,
+        span=found.span or loop.span,
         spans=[("the loop", loop.span)],
         facts=[
             f"index {axis} of {buffer.name} is {index!r}{named}",
