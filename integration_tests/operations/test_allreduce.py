@@ -53,7 +53,7 @@ def test_along_the_second_axis():
             tx, ty = T.get_thread_binding(0), T.get_thread_binding(1)
             most = T.alloc_var("int32", init=0)
             with T.attr(T.comm_reducer(lambda x, y: T.max(x, y), [T.int32(-100)]), "reduce_scope", 0):
-                T.tvm_thread_allreduce(1, A[ty, tx], ty < 6, most, ty)
+                T.evaluate(T.tvm_thread_allreduce(1, A[ty, tx], ty < 6, most, ty, dtype="handle"))
             B[ty, tx] = most
 
     a = np.random.default_rng(9).integers(-50, 50, (8, 16)).astype(np.int32)

@@ -155,10 +155,13 @@ def evaluate(value: Any) -> None:
     """Evaluates an expression for its effect, as a call alone on its line does; without an effect nothing happens.
 
     Args:
-        value: an expression, usually a call.
+        value: an expression, usually a call. A call that is a statement by itself, such as T.tvm_thread_allreduce,
+            gives None: it has been made already.
     """
     builder = require_builder("T.evaluate")
     builder.require_kernel("T.evaluate")
+    if value is None:
+        return
     refuse_placeholder(value)
     expr = as_expr(value)
     builder.adopt(expr)
