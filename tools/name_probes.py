@@ -543,6 +543,8 @@ def probe(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
     ),
     "CUDASourceCodeKernel": Probe(_SOURCE_KERNEL, ("cuda",)),
     # Annotations
+    "disable_warp_group_reg_alloc": Probe("T.disable_warp_group_reg_alloc()\nT.copy(A, B)"),
+    "no_set_max_nreg": Probe("T.no_set_max_nreg()\nT.copy(A, B)"),
     "use_swizzle": Probe("T.use_swizzle(4)\nT.copy(A, B)"),
     "annotate_layout": Probe(
         """

@@ -69,3 +69,29 @@ def test_a_second_thread_axis_is_not_invented():
                 A[T.get_thread_binding(1)] = 1.0
 
     assert caught.value.code == "E-KERNEL-THREADS"
+
+
+@everywhere
+def test_registers_that_no_target_moves(place):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32")):
+        with T.Kernel(1, threads=64):
+            T.disable_warp_group_reg_alloc()
+            T.no_set_max_nreg()
+            for i in T.Parallel(64):
+                A[i] = i
+
+    check(place, main, torch.zeros(64, dtype=torch.int32), want={0: torch.arange(64, dtype=torch.int32)})
+
+
+@pytest.mark.parametrize("name", ["disable_warp_group_reg_alloc", "no_set_max_nreg"])
+def test_a_wish_about_registers_outside_a_kernel(name):
+    with pytest.raises(CompileError) as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((64,), "int32")):
+            getattr(T, name)()
+            with T.Kernel(1, threads=64):
+                A[0] = 1
+
+    assert caught.value.code == "E-KERNEL-OUTSIDE"

@@ -118,6 +118,7 @@ from .reduce import cummax as cummax
 from .reduce import cumsum as cumsum
 from .statements import decl_buffer as decl_buffer
 from .debug import device_assert as device_assert
+from .annotate import disable_warp_group_reg_alloc as disable_warp_group_reg_alloc
 from .types import double as double
 from .fastmath import dp4a as dp4a
 from .types import dtype as dtype
@@ -233,6 +234,7 @@ from .vectors import mul2 as mul2
 from .warp import named_barrier_arrive as named_barrier_arrive
 from .math import nearbyint as nearbyint
 from .math import nextafter as nextafter
+from .annotate import no_set_max_nreg as no_set_max_nreg
 from .loop import parallel as parallel
 from .integers import popcount as popcount
 from .math import pow as pow
@@ -599,6 +601,7 @@ __all__ = [
     "cumsum",
     "decl_buffer",
     "device_assert",
+    "disable_warp_group_reg_alloc",
     "double",
     "dp4a",
     "dtype",
@@ -716,6 +719,7 @@ __all__ = [
     "named_barrier_arrive",
     "nearbyint",
     "nextafter",
+    "no_set_max_nreg",
     "parallel",
     "popcount",
     "pow",

@@ -62,8 +62,7 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
     (
         _HOPPER,
         "leave it out; the device compiler divides the registers",
-        "set_max_nreg inc_max_nreg dec_max_nreg no_set_max_nreg disable_warp_group_reg_alloc"
-        " annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
+        "set_max_nreg inc_max_nreg dec_max_nreg annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
     ),
     (
         _HOPPER,

@@ -23,7 +23,9 @@ __all__ = [
     "annotate_restrict_buffers",
     "annotate_safe_value",
     "assume",
+    "disable_warp_group_reg_alloc",
     "make_mma_swizzle_layout",
+    "no_set_max_nreg",
     "use_swizzle",
 ]
 
@@ -54,6 +56,17 @@ def assume(cond: Any = None) -> None:
             help="correct the condition",
         )
     builder.wrap_rest("assume", None, as_condition(condition, builder.span))
+
+
+def disable_warp_group_reg_alloc() -> None:
+    """Asks that warp groups keep the registers which the block was given. No target of this version moves registers
+    between them, so that it always holds."""
+    require_builder("T.disable_warp_group_reg_alloc").require_kernel("T.disable_warp_group_reg_alloc")
+
+
+def no_set_max_nreg() -> None:
+    """`disable_warp_group_reg_alloc` by its older name."""
+    require_builder("T.no_set_max_nreg").require_kernel("T.no_set_max_nreg")
 
 
 def use_swizzle(panel_size: int, order: str = "row", enable: bool = True) -> None:
