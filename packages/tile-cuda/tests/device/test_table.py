@@ -34,10 +34,6 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         "cp_async<4>(shared, p); cp_async<8>(shared, p, true); cp_async<16>(shared, p, v != T(0));",
         ("float",),
     ),
-    **{
-        name: (f"{name}<4>(shared, p); {name}<8>(shared, p, true); {name}<16>(shared, p, v != T(0));", ("float",))
-        for name in ("cp_async_evict_first", "cp_async_evict_last")
-    },
     "cp_async_commit": ("cp_async_commit();", ()),
     "cp_async_wait": ("cp_async_wait<3>(TILE_SYNC(0));", ()),
     "ldmatrix": (

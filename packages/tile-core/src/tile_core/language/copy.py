@@ -37,7 +37,7 @@ def copy(
         coalesced_width: elements a thread should move at once (CUDA).
         disable_tma: never by the tensor copy engine; targets without one ignore it.
         eviction_policy: evict_normal, evict_first or evict_last: what the second-level cache should do with it, where
-            the target can say so (CUDA from sm_80 on).
+            the target can say so (CUDA from sm_80 on, for copies through registers; asynchronous ones have none).
         prefer_instruction: cp_async or tma, where the target has it and it is legal (else an error says why not); sync
             for a copy that is done at once.
         annotations: further hints, by name.

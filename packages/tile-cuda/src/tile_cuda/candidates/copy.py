@@ -36,7 +36,7 @@ from tile_core.transform.layout_inference import reshapes
 from ..device import intrinsics
 from ..device.table import CP_ASYNC_BYTES, CP_ASYNC_QUEUE
 from ..target import architecture
-from ..transform.bind_threads import eviction, independent, thread_index
+from ..transform.bind_threads import independent, thread_index
 from ..transform.thread_placement import nest_constraints
 from .nests import as_nest, outer_nests, spread
 
@@ -129,7 +129,6 @@ class AsyncCopy(Candidate):
             width,
             _inside(op.src, source, facts),
             span=op.span,
-            eviction=eviction(op.annotations),
         )
         if total % threads:
             stmt = If(binary("lt", number, total), stmt, span=op.span)

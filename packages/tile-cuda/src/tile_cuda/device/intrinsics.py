@@ -69,15 +69,12 @@ def cp_async(
     bytes: int,
     predicate: Expr | None = None,
     span: Span | None = None,
-    eviction: str | None = None,
 ) -> Evaluate:
-    """Starts a copy of 4, 8 or 16 bytes from global to shared memory; zeros when the predicate is false. `eviction`:
-    what the second-level cache does with them, evict_first or evict_last."""
+    """Starts a copy of 4, 8 or 16 bytes from global to shared memory; zeros when the predicate is false."""
     if bytes not in CP_ASYNC_BYTES:
         raise InternalError("E-INTERNAL", f"cp.async copies 4, 8 or 16 bytes, not {bytes}", span=span)
     args = (dst, src) if predicate is None else (dst, src, predicate)
-    hint = {} if eviction is None else {"eviction": eviction}
-    return _statement("cp_async", args, span, bytes=bytes, **hint)
+    return _statement("cp_async", args, span, bytes=bytes)
 
 
 def cp_async_commit(span: Span | None = None) -> Evaluate:

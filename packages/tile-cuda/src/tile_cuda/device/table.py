@@ -103,17 +103,16 @@ for _scope, _instruction in (
 
 # ---- asynchronous copies
 
-_CP_ASYNC_EFFECTS = [Writes("dst", "async", CP_ASYNC_QUEUE), Reads("src", "async", CP_ASYNC_QUEUE)]
 device_function(
     "cp_async",
     "template <int Bytes> void cp_async(void* dst, const void* src, bool predicate = true)",
     ["dst", "src", "predicate"],
     optional=1,
     template=("bytes",),
-    match={"eviction": None},
-    effects=_CP_ASYNC_EFFECTS,
+    effects=[Writes("dst", "async", CP_ASYNC_QUEUE), Reads("src", "async", CP_ASYNC_QUEUE)],
     # .cg bypasses L1 and exists for 16 bytes only; the rest of the 128-byte line is most often the next step's, so L2
-    # is told to fetch it. A source size of 0 fills with zeros and reads nothing.
+    # is told to fetch it. A source size of 0 fills with zeros and reads nothing. There is no form with a cache policy:
+    # ptxas 13.0 to 13.3 drops the createpolicy of one and leaves an illegal instruction (seen on sm_90).
     ptx="""
 uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
 int size = predicate ? Bytes : 0;
@@ -128,30 +127,6 @@ else
     minimum=80,
     doc="starts a copy of 4, 8 or 16 bytes from global to shared memory; zeros when the predicate is false",
 )
-for _eviction in ("evict_first", "evict_last"):
-    device_function(
-        f"cp_async_{_eviction}",
-        f"template <int Bytes> void cp_async_{_eviction}(void* dst, const void* src, bool predicate = true)",
-        ["dst", "src", "predicate"],
-        optional=1,
-        template=("bytes",),
-        intrinsic="cp_async",
-        match={"eviction": _eviction},
-        effects=_CP_ASYNC_EFFECTS,
-        ptx=f"""
-uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
-int size = predicate ? Bytes : 0;
-if constexpr (Bytes == 16)
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
-               : : "r"(shared), "l"(src), "r"(size), "l"(cache_policy<{_eviction}>()) : "memory");
-else
-  asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3, %4;"
-               : : "r"(shared), "l"(src), "n"(Bytes), "r"(size), "l"(cache_policy<{_eviction}>()) : "memory");
-""",
-        emulation="emu::cp_async(dst, src, Bytes, predicate ? Bytes : 0);",
-        minimum=80,
-        doc=f"cp_async; in the second-level cache, {_eviction}",
-    )
 device_function(
     "cp_async_commit",
     "void cp_async_commit()",

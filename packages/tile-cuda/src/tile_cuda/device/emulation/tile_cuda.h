@@ -1746,18 +1746,6 @@ TILE_FN void cp_async(void* dst, const void* src, bool predicate = true) {
   emu::cp_async(dst, src, Bytes, predicate ? Bytes : 0);
 }
 
-// cp_async; in the second-level cache, evict_first
-template <int Bytes>
-TILE_FN void cp_async_evict_first(void* dst, const void* src, bool predicate = true) {
-  emu::cp_async(dst, src, Bytes, predicate ? Bytes : 0);
-}
-
-// cp_async; in the second-level cache, evict_last
-template <int Bytes>
-TILE_FN void cp_async_evict_last(void* dst, const void* src, bool predicate = true) {
-  emu::cp_async(dst, src, Bytes, predicate ? Bytes : 0);
-}
-
 // closes this thread's group of copies
 TILE_FN void cp_async_commit() {
   emu::cp_async_commit();

@@ -1782,36 +1782,6 @@ TILE_FN void cp_async(void* dst, const void* src, bool predicate = true) {
 #endif
 
 #if TILE_ARCH >= 80
-// cp_async; in the second-level cache, evict_first
-template <int Bytes>
-TILE_FN void cp_async_evict_first(void* dst, const void* src, bool predicate = true) {
-  uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
-  int size = predicate ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
-                 : : "r"(shared), "l"(src), "r"(size), "l"(cache_policy<evict_first>()) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3, %4;"
-                 : : "r"(shared), "l"(src), "n"(Bytes), "r"(size), "l"(cache_policy<evict_first>()) : "memory");
-}
-#endif
-
-#if TILE_ARCH >= 80
-// cp_async; in the second-level cache, evict_last
-template <int Bytes>
-TILE_FN void cp_async_evict_last(void* dst, const void* src, bool predicate = true) {
-  uint32_t shared = uint32_t(__cvta_generic_to_shared(dst));
-  int size = predicate ? Bytes : 0;
-  if constexpr (Bytes == 16)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
-                 : : "r"(shared), "l"(src), "r"(size), "l"(cache_policy<evict_last>()) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], %2, %3, %4;"
-                 : : "r"(shared), "l"(src), "n"(Bytes), "r"(size), "l"(cache_policy<evict_last>()) : "memory");
-}
-#endif
-
-#if TILE_ARCH >= 80
 // closes this thread's group of copies
 TILE_FN void cp_async_commit() {
   asm volatile("cp.async.commit_group;" : : : "memory");
