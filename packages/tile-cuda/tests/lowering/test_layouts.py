@@ -13,6 +13,7 @@ from tile_core.layout.tables import tabulate
 from tile_cuda.layouts import (
     Places,
     coalesced,
+    in_rows,
     operand_a,
     operand_b,
     product,
@@ -54,6 +55,11 @@ FRAGMENTS = [
     reduced(product(64, 64, (2, 2)), [0]),
     reduced(product(64, 64, (2, 2)), [1]),
     reduced(coalesced((8, 64), 128, 8), [1]),
+    # Rows with threads of their own, and the results of their columns.
+    in_rows((4, 777), 128, 4),
+    in_rows((8, 48), 64, 4),
+    reduced(in_rows((8, 48), 64, 4), [0]),
+    reduced(in_rows((16, 52), 128, 4), [0]),
 ]
 
 

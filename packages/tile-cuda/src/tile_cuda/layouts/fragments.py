@@ -143,20 +143,24 @@ def padded(fragment: Fragment) -> Fragment | None:
     rows, columns = prod(fragment.domain[:-1]), fragment.domain[-1]
     # Rows share all threads, or each has a power of two of them and some threads have none.
     lengths = {
-        fragment.threads * fragment.regs // rows,
+        fragment.threads * fragment.regs // rows // fragment.replicas,
         fragment.regs << (-(-columns // fragment.regs) - 1).bit_length(),
     }
+
+    def forward(*indices: Any) -> Any:
+        return fragment.place(indices[:-1], indices[-1])
+
     for length in sorted(lengths):
         domain = (*fragment.domain[:-1], length)
-        if length <= columns or fragment.replicas != 1:
+        if length <= columns:
             continue
         try:
-            full = Fragment(domain, fragment.threads, fragment.regs, 1, lambda *i: fragment.place(i[:-1], i[-1]))
+            full = Fragment(domain, fragment.threads, fragment.regs, fragment.replicas, forward)
         except CompileError:
             continue
         owners, registers = full.tables()
         places = len(np.unique(owners * fragment.regs + registers))
-        if places == prod(domain) == len(np.unique(owners)) * fragment.regs:
+        if places == prod(domain) * fragment.replicas == len(np.unique(owners)) * fragment.regs:
             return full
     return None
 

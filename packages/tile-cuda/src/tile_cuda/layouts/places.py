@@ -57,9 +57,11 @@ class Places:
         self._digits: list[Any] | None = None
         self._vector = 0
         self._whole: tuple[int, ...] = ()
+        self._copies: Any = None
         self._padded = False
         self._find()
-        self._copies = digit_sums(self.replica[: self._busy])
+        if not self._padded:
+            self._copies = digit_sums(self.replica[: self._busy])
 
     def indices(self, thread: Expr, register: Expr) -> tuple[Expr, ...]:
         """The element's indices."""
@@ -98,8 +100,10 @@ class Places:
         self._whole = ()
         full = padded(self.fragment)
         self._padded = full is not None
-        if full is None or not self._by_digits(Places(full).table, full.domain):
+        whole = None if full is None else Places(full)
+        if whole is None or not self._by_digits(whole.table, whole.fragment.domain):
             raise _no_form(self.fragment)
+        self._copies = whole._copies
 
     def _by_digits(self, table: np.ndarray, domain: tuple[int, ...]) -> bool:
         """Whether the first threads hold something in every register, at indices that are sums over digits."""
