@@ -92,3 +92,27 @@ def main(B: T.Tensor((4,), "float32")):
 def test_names_assigned_under_a_with_statement_in_a_loop(body):
     text = body("for i in range(0, 2):\n    with T.ws(0):\n        x = A[i, 0]\n        B[i, 0] = x", "threads=256")
     assert "x: T.float32 = A[i, 0]" in text
+
+
+def test_a_type_of_tensors_is_no_tensor():
+    with pytest.raises(CompileError, match="no elements") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((64,), "float32")):
+            with T.Kernel(1, threads=32):
+                flat = T.Tensor((64,), "float32", A.data)
+                for i in T.Parallel(64):
+                    B[i] = flat[i]
+
+    assert caught.value.code == "E-PARAM-ANNOTATION" and "T.reshape" in str(caught.value)
+
+
+def test_memory_of_the_caller_is_not_laid_out():
+    with pytest.raises(CompileError, match="leave it out in every kernel") as caught:
+
+        @T.prim_func
+        def main(A: T.Tensor((8, 8), "float32")):
+            with T.Kernel(1, threads=32):
+                T.annotate_layout({A: lambda i, j: (j, i)})
+
+    assert caught.value.code == "E-ANNOTATE"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..dtypes import DType, as_dtype
 from ..errors import CompileError, declare_codes
@@ -63,6 +63,14 @@ class TensorType:
     def __repr__(self) -> str:
         strides = "" if self.strides is None else f", strides={list(self.strides)}"
         return f"T.Tensor({list(self.shape)}, {self.dtype}{strides})"
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise CompileError(
+            "E-PARAM-ANNOTATION",
+            "T.Tensor gives the type of a parameter, which has no elements",
+            facts=[f"found {self!r}, indexed by {index!r}"],
+            help="see a tensor in another shape with T.reshape(x, shape), memory at an address with T.make_tensor",
+        )
 
     def buffer(self, name: str, span: Span | None) -> Buffer:
         """The buffer that a parameter of this type is."""

@@ -102,7 +102,14 @@ def annotate_layout(layout_map: Mapping[Any, Any]) -> None:
     for buffer, layout in _pairs("T.annotate_layout", layout_map):
         if callable(layout) and not isinstance(layout, (Layout, Fragment)):
             layout = Layout(buffer.static_shape(), layout)
-        if not isinstance(layout, (Layout, Fragment)) or not buffer.is_on_chip:
+        if not buffer.is_on_chip:
+            raise CompileError(
+                "E-ANNOTATE",
+                f"T.annotate_layout cannot lay out {buffer.name}, whose memory is its caller's",
+                facts=[f"{buffer!r}"],
+                help="leave it out in every kernel that shares the tensor: their results stay the same",
+            )
+        if not isinstance(layout, (Layout, Fragment)):
             raise CompileError(
                 "E-ANNOTATE",
                 f"T.annotate_layout cannot lay out {buffer.name} so",

@@ -61,9 +61,10 @@ class Fragment:
         forward_index_fn: Forward | None = None,
     ) -> None: ...
 
-    def __init__(self, domain: Any = None, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, **named: Any) -> None:
         what = "T.Fragment"
-        domain = named.pop("shape", None) if domain is None else domain
+        domain = given[0] if given else named.pop("domain", None) or named.pop("shape", None)
+        given = given[1:]
         self.domain: tuple[int, ...] = static_extents(domain, what)
         self._pair: Any = None
         if "threads" in named or (given and isinstance(given[0], int)):
