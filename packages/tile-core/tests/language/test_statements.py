@@ -30,6 +30,8 @@ from tile_core.ir.structural import structural_equal
         ("T.annotate_min_blocks_per_sm(n)", "E-ANNOTATE", "1 to 32"),
         ("T.annotate_restrict_buffers(3)", "E-ANNOTATE", "found 3"),
         ("T.annotate_restrict_buffers(T.alloc_shared((4,), 'int32'))", "E-ANNOTATE", "device memory"),
+        ("T.annotate_layout({A: lambda i, j: (j, i)})", "E-ANNOTATE", "leave it out in every kernel"),
+        ("B[0, 0] = T.Tensor((64,), 'float32', A.data)[3]", "E-PARAM-ANNOTATION", "T.reshape"),
         ("T.annotate_l2_hit_ratio({A: 1.5})", "E-ANNOTATE", "1.5"),
         ("T.annotate_l2_hit_ratio(A)", "E-ANNOTATE", "buffers as keys"),
     ],
@@ -92,27 +94,3 @@ def main(B: T.Tensor((4,), "float32")):
 def test_names_assigned_under_a_with_statement_in_a_loop(body):
     text = body("for i in range(0, 2):\n    with T.ws(0):\n        x = A[i, 0]\n        B[i, 0] = x", "threads=256")
     assert "x: T.float32 = A[i, 0]" in text
-
-
-def test_a_type_of_tensors_is_no_tensor():
-    with pytest.raises(CompileError, match="no elements") as caught:
-
-        @T.prim_func
-        def main(A: T.Tensor((8, 8), "float32"), B: T.Tensor((64,), "float32")):
-            with T.Kernel(1, threads=32):
-                flat = T.Tensor((64,), "float32", A.data)
-                for i in T.Parallel(64):
-                    B[i] = flat[i]
-
-    assert caught.value.code == "E-PARAM-ANNOTATION" and "T.reshape" in str(caught.value)
-
-
-def test_memory_of_the_caller_is_not_laid_out():
-    with pytest.raises(CompileError, match="leave it out in every kernel") as caught:
-
-        @T.prim_func
-        def main(A: T.Tensor((8, 8), "float32")):
-            with T.Kernel(1, threads=32):
-                T.annotate_layout({A: lambda i, j: (j, i)})
-
-    assert caught.value.code == "E-ANNOTATE"
