@@ -98,6 +98,21 @@ def test_a_sparse_operand_is_expanded_where_the_micro_kernel_takes_its_type(lowe
     result.check({})
 
 
+def test_a_sparse_operand_of_padded_rows(lowered):
+    text = SPARSE.format(dtype="bfloat16", words=3, code=0x4E9C)
+    for whole, part in (
+        ("(40, 32)", "(40, 24)"),
+        ("(32, 32), T.bfloat16", "(32, 24), T.bfloat16"),
+        ("0:32], a", "0:24], a"),
+    ):
+        assert whole in text
+        text = text.replace(whole, part, 1)
+    text = text.replace("(64, 33)", "(48, 33)").replace("(64, 32)", "(48, 32)").replace("0:64", "0:48")
+    result = lowered(text)
+    assert ("gemm_sp", "expanding_micro_kernel") in result.taken
+    result.check({})
+
+
 def test_rows_that_would_alias_are_padded(lowered):
     text = gemm().replace("(32, 16), T.float32, scope", "(32, 1024), T.float32, scope")
     text = text.replace("(16, 32), T.float32, scope", "(1024, 32), T.float32, scope").replace("16", "1024")

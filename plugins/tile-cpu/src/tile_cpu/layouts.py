@@ -10,7 +10,7 @@ from __future__ import annotations
 from tile_core.ir import Buffer
 from tile_core.layout import Layout
 
-__all__ = ["pitch_of", "rows", "stored_rows", "stored_transposed", "transposed"]
+__all__ = ["padded_pitch", "pitch_of", "rows", "stored_rows", "stored_transposed", "transposed"]
 
 _LINE = 64
 _ALIASING = 4096
@@ -19,14 +19,14 @@ _ALIASING = 4096
 def rows(buffer: Buffer) -> Layout:
     """Row-major, rows padded to whole cache lines."""
     shape = _shape(buffer)
-    pitch = _pitch(shape[-1], shape[-2] if len(shape) > 1 else 1, buffer.dtype.bytes)
+    pitch = padded_pitch(shape[-1], shape[-2] if len(shape) > 1 else 1, buffer.dtype.bytes)
     return Layout(shape, (*shape[:-1], pitch), lambda *indices: indices)
 
 
 def transposed(buffer: Buffer) -> Layout:
     """The last two axes swapped in memory, padded like `rows`."""
     shape = _shape(buffer)
-    pitch = _pitch(shape[-2], shape[-1], buffer.dtype.bytes)
+    pitch = padded_pitch(shape[-2], shape[-1], buffer.dtype.bytes)
     return Layout(shape, (*shape[:-2], shape[-1], pitch), lambda *i: (*i[:-2], i[-1], i[-2]))
 
 
@@ -45,7 +45,8 @@ def pitch_of(layout: Layout) -> int:
     return int(layout.image[-1])
 
 
-def _pitch(columns: int, count: int, size: int) -> int:
+def padded_pitch(columns: int, count: int, size: int) -> int:
+    """Elements from one row to the next, for `count` rows of elements of `size` bytes; a padded row's are its own."""
     if count == 1 or columns * size < _LINE:
         return columns
     pitch = -(-columns * size // _LINE) * _LINE // size

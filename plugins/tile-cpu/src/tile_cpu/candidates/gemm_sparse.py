@@ -9,7 +9,7 @@ from tile_core.ir import Buffer, BufferStore, Expr, For, Stmt, Var, binary, cons
 from tile_core.tileop import Candidate, Constraint, Declined, Facts, LowerContext, Ok, SparseGemm
 from tile_core.tileop.gemm_sparse import BITS_A_GROUP
 
-from ..layouts import rows
+from ..layouts import padded_pitch, rows
 from .gemm import by_rows, call_gemm, clocks, supported
 
 __all__ = ["ExpandingMicroKernel"]
@@ -31,7 +31,9 @@ class ExpandingMicroKernel(Candidate):
         return [by_rows(region.buffer, facts) for region in (op.b, op.c)]
 
     def lower(self, op: SparseGemm, context: LowerContext) -> Stmt:
-        whole = context.allocate(f"{op.a.buffer.name}_whole", (op.m, op.k), op.a.dtype)
+        # Scratch keeps its plain layout, so that its rows are as long as those of a padded tile.
+        pitch = padded_pitch(op.k, op.m, op.a.dtype.bytes)
+        whole = context.allocate(f"{op.a.buffer.name}_whole", (op.m, pitch), op.a.dtype)
         context.layouts[whole] = rows(whole)
         a = full_region(whole, op.span)
         return seq(_expanded(op, whole), call_gemm(op, context, a, transpose_a=False, transpose_b=op.transpose_b))
