@@ -36,7 +36,8 @@ def cases(small=False):
     import torch
 
     on_gpu = torch.get_default_device().type == "cuda"
-    workers = torch.cuda.get_device_properties(0).multi_processor_count if on_gpu else 3
+    workers = torch.cuda.get_device_properties(0).multi_processor_count if on_gpu else torch.get_num_threads()
+    workers = 3 if small else workers  # tiles that do not divide evenly
     for m, n, k in [(150, 130, 40)] if small else [(1024, 1024, 1024), (2048, 1024, 512)]:
         a, b = (torch.randn(shape, dtype=torch.float16) for shape in ((m, k), (k, n)))
         yield f"{m}×{n}×{k}", persistent_matmul(m, n, k, workers), reference, (a, b), k
