@@ -5,12 +5,13 @@
 """
 
 from .builder import Builder, Frame, LoopFrame, ScalarRef, current_builder, require_builder
-from .eager import EagerFunction, EagerParameter, LazyFunction, Specialisation, TensorSpec, const, empty, jit_function
+from .eager import EagerFunction, EagerParameter, Specialisation, TensorSpec, const, empty
 from .function import prim_func
 from .loops import Nest
 from .macro import Macro, Ref, macro
 from .signature import PointerType, TensorType, dynamic
 from .staging import from_source
+from .style import LazyFunction, jit_function
 
 __all__ = [
     "Builder",
