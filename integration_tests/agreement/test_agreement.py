@@ -1,6 +1,6 @@
 """The interpreter, the CPU backend and torch agree: 2,000 generated cases an op, seeded.
 
-`harness` says what a case is. By default a tenth of the cases run; ``-m slow`` selects the full count. Each test
+`harness` says what a case is. By default a thirtieth of the cases run; ``-m slow`` selects the full count. Each test
 prints how many it ran.
 """
 
@@ -23,7 +23,7 @@ CASES = 2000
 EXTENTS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 64)
 
 
-@pytest.fixture(params=[pytest.param(10, id="tenth"), pytest.param(1, id="full", marks=pytest.mark.slow)])
+@pytest.fixture(params=[pytest.param(30, id="thirtieth"), pytest.param(1, id="full", marks=pytest.mark.slow)])
 def share(request):
     """A quick run takes one of `share` kernels."""
     return request.param

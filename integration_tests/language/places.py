@@ -20,7 +20,7 @@ _EMULATED = {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}
 PLACES = [
     pytest.param("interpreter", marks=pytest.mark.layer("interpretation")),
     pytest.param("cpu", marks=pytest.mark.layer("conformance")),
-    pytest.param("emulated", marks=pytest.mark.layer("emulation")),
+    pytest.param("emulated", marks=[pytest.mark.layer("emulation"), pytest.mark.slow]),
     pytest.param("device", marks=pytest.mark.gpu),
 ]
 

@@ -18,7 +18,7 @@ import tile_core as tile
 import tile_core.language as T
 from tile_core.interpreter import interpret
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 N = 4096
 # Points at which float64 is compared.

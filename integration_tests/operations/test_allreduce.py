@@ -9,7 +9,7 @@ import tile_core.language as T
 from integration_tests.operations.harness import everywhere, machine_code
 from tile_core.errors import CompileError
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 
 def gemv(n, k, rows, lanes):

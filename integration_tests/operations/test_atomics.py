@@ -8,7 +8,7 @@ import pytest
 import tile_core.language as T
 from integration_tests.operations.harness import everywhere, machine_code
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 N = 64
 NUMPY = {"add": np.add, "max": np.maximum, "min": np.minimum, "or": np.bitwise_or, "and": np.bitwise_and}

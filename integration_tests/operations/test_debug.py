@@ -13,7 +13,7 @@ from tile_core.errors import CompileError
 from tile_core.interpreter import ExecutionFault, interpret
 from tile_emulator import emulation
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 
 CHECKED_LINE = 26

@@ -14,7 +14,7 @@ from tile_core.interpreter import interpret
 from tile_core.interpreter.faults import ExecutionFault
 from tile_emulator import EmulationError, emulation
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 
 @T.prim_func

@@ -13,7 +13,7 @@ from tile_core.errors import CompileError, ToolchainError
 from tile_core.interpreter import interpret
 from tile_core.interpreter.faults import ExecutionFault
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 
 def ring(consumer_first: bool, steps: int):

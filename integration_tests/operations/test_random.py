@@ -10,7 +10,7 @@ from integration_tests.operations.harness import everywhere, machine_code
 from tile_core.errors import CompileError
 from tile_core.interpreter.operators import philox_block
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 # Random123, tests/kat_vectors: counter, key, result.
 KNOWN = [

@@ -8,7 +8,7 @@ import pytest
 import tile_core.language as T
 from integration_tests.operations.harness import everywhere, machine_code
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 SHAPE = (4, 6, 10)
 FLOATS = ("sum", "max", "min", "abssum", "absmax")

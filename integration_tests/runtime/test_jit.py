@@ -251,6 +251,7 @@ def process(tmp_path):
     return start, finish
 
 
+@pytest.mark.slow
 def test_a_second_process_runs_no_pass_and_no_compiler(process):
     start, finish = process
     assert finish(start()) == "True run build"
@@ -259,6 +260,7 @@ def test_a_second_process_runs_no_pass_and_no_compiler(process):
     assert finish(start(PATH="/nowhere", TILE_CC="")) == "True"
 
 
+@pytest.mark.slow
 def test_two_processes_compile_one_kernel_at_once(process):
     start, finish = process
     results = [finish(running) for running in [start(), start()]]

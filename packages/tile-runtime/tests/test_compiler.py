@@ -234,11 +234,13 @@ def finish(process):
     return out.strip().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_second_process_neither_lowers_nor_compiles(small):
     assert finish(start(small)) == "True compiled lower,build"
     assert finish(start(small)) == "True disk"
 
 
+@pytest.mark.slow
 def test_a_second_process_needs_no_compiler(small):
     finish(start(small))
     assert finish(start(small, NO_COMPILER="1")) == "True disk"

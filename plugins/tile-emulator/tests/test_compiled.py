@@ -108,6 +108,7 @@ def test_tile_check_runs_a_file(tmp_path, capsys):
     assert f"(sync_threads at {path}:{line}) is needed" in text
 
 
+@pytest.mark.slow
 def test_a_kernel_from_the_disk_cache_runs_the_same(tmp_path):
     from tile_core.settings import settings
     from tile_runtime.compiler import clear_memory

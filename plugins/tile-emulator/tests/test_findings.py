@@ -366,6 +366,7 @@ extern "C" __global__ void __launch_bounds__(64) add(int* total) {
     assert kernel.run(2, 64, 0, schedule, seed, total=np.zeros(32, "i4")).clean
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_that_touches_no_memory_is_told(hand_written):
     kernel = hand_written("""
 extern "C" __global__ void __launch_bounds__(32) endless(int* B, int n) {
