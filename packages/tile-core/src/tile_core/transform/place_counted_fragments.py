@@ -8,7 +8,7 @@ to refuse.
 
 from __future__ import annotations
 
-from ..ir import Block, Buffer, KernelLaunch, PrimFunc, Rewriter, Stmt, TileOpStmt, walk
+from ..ir import Block, Buffer, KernelLaunch, PrimFunc, TileOpStmt, substitute, walk
 from ..tileop import MatrixProduct
 from .base import Pass, PassContext, register_pass
 from .verify_fragment_index import counted_indices
@@ -29,7 +29,7 @@ class PlaceCountedFragments(Pass):
                     f"{one.buffer.name} lies in shared memory: {one.var.name}, the variable of a loop that counts at"
                     " run time, indexes it"
                 )
-        return _Move(places).rewrite(function) if places else function
+        return substitute(function, buffers=places) if places else function
 
 
 def _kept(function: PrimFunc) -> set[Buffer]:
@@ -45,16 +45,3 @@ def _kept(function: PrimFunc) -> set[Buffer]:
             kept.update((buffer, buffer.data))
             buffer = buffer.data
     return kept
-
-
-class _Move(Rewriter):
-    def __init__(self, places: dict[Buffer, Buffer]) -> None:
-        super().__init__()
-        self.places = places
-
-    def buffer(self, buffer: Buffer) -> Buffer:
-        return self.places.get(buffer) or super().buffer(buffer)
-
-    def rewrite_Block(self, node: Block) -> Stmt | None:
-        new = self.rewrite_children(node)
-        return new.with_(allocations=tuple([self.places.get(b, b) for b in node.allocations]))

@@ -127,13 +127,7 @@ class _Plan(Rewriter):
     def __init__(self, places: dict[Buffer, Buffer]) -> None:
         super().__init__()
         self.places = places
-
-    def buffer(self, buffer: Buffer) -> Buffer:
-        return self.places.get(buffer) or super().buffer(buffer)
-
-    def rewrite_Block(self, node: Block) -> Stmt | None:
-        new = self.rewrite_children(node)
-        return new.with_(allocations=tuple(self.places.get(b, b) for b in node.allocations))
+        self.buffers = dict(places)
 
     def rewrite_For(self, node: For) -> Stmt | None:
         updates = _updates(node) if node.kind == "parallel" else []
