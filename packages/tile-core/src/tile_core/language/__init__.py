@@ -8,6 +8,7 @@ The names are those of the modules' ``__all__``; ``__init__.pyi`` lists them for
 """
 
 from collections.abc import Sequence as _Sequence
+from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
@@ -16,37 +17,6 @@ from .. import layout as _layout
 from ..frontend.regions import item as _item
 from ..frontend.trace import store as _store
 from ..ir import Buffer as _IRBuffer
-from . import (
-    allocate,
-    allreduce,
-    annotate,
-    async_copy,
-    atomic,
-    copy,
-    debug,
-    extern,
-    fastmath,
-    fill,
-    gemm,
-    integers,
-    kernel,
-    loop,
-    math,
-    meta,
-    random,
-    rearrange,
-    reduce,
-    reducer,
-    statements,
-    tensor,
-    tvm,
-    types,
-    values,
-    vectors,
-    views,
-    warp,
-    words,
-)
 from .names import missing_name as _missing_name
 
 # Name → the module that defines it, relative to this one.
@@ -63,43 +33,43 @@ def _take(module: _ModuleType, path: str, names: _Sequence[str]) -> None:
 
 _take(_frontend, "..frontend", ("Ref", "const", "dynamic", "empty", "macro", "prim_func"))
 _take(_layout, "..layout", ("Fragment", "Layout"))
-for _module in (
-    allocate,
-    allreduce,
-    annotate,
-    async_copy,
-    atomic,
-    copy,
-    debug,
-    extern,
-    fastmath,
-    fill,
-    gemm,
-    integers,
-    kernel,
-    loop,
-    math,
-    meta,
-    random,
-    rearrange,
-    reduce,
-    reducer,
-    statements,
-    tensor,
-    tvm,
-    types,
-    values,
-    vectors,
-    views,
-    warp,
-    words,
+for _room in (
+    "allocate",
+    "allreduce",
+    "annotate",
+    "async_copy",
+    "atomic",
+    "copy",
+    "debug",
+    "extern",
+    "fastmath",
+    "fill",
+    "gemm",
+    "integers",
+    "kernel",
+    "loop",
+    "math",
+    "meta",
+    "random",
+    "rearrange",
+    "reduce",
+    "reducer",
+    "statements",
+    "tensor",
+    "tvm",
+    "types",
+    "values",
+    "vectors",
+    "views",
+    "warp",
+    "words",
 ):
-    _take(_module, "." + _module.__name__.rpartition(".")[2], _module.__all__)
+    _module = _import_module(f".{_room}", __name__)
+    _take(_module, f".{_room}", _module.__all__)
 
 # Python's own names for types; last, as they hide Python's in this module.
-bool = types.boolean
-int = types.int32
-float = types.float32
+for _alias, _name in (("bool", "boolean"), ("int", "int32"), ("float", "float32")):
+    globals()[_alias] = globals()[_name]
 
 _IRBuffer.index = staticmethod(_item)
 _IRBuffer.store = staticmethod(_store)
