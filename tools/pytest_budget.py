@@ -2,7 +2,8 @@
 
 A core-minute is processor time of the worker and of the children it waited for, so a busy machine or a wait on a lock
 does not count against a suite, and a kernel that runs on every core does. A test's layer is its `layer("name")` marker,
-else the row of FOLDERS its path matches. Tests marked `gpu` or `npu` are left out where there is no such device.
+else the row of FOLDERS its path matches. Tests marked `gpu` or `npu` are left out where there is no such device, or
+fewer than their mark says (`gpu(2)`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ FOLDERS = (
     ("*", "unit"),
 )
 
-DEVICES = {"gpu": Path("/dev/nvidiactl"), "npu": Path("/dev/davinci_manager")}
+DEVICES = {"gpu": "nvidia[0-9]*", "npu": "davinci[0-9]*"}  # in /dev
 
 COST = pytest.StashKey["Cost"]()
 
@@ -94,11 +95,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    absent = {name for name, device in DEVICES.items() if not device.exists()}
-    left_out = [item for item in items if any(item.get_closest_marker(name) for name in absent)]
+    there = {name: len(list(Path("/dev").glob(pattern))) for name, pattern in DEVICES.items()}
+    left_out = [item for item in items if any(wanted(item, name) > there[name] for name in there)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def wanted(item: pytest.Item, device: str) -> int:
+    """How many such devices a test needs: ``gpu(2)`` is two, ``gpu`` one."""
+    return max((mark.args[0] if mark.args else 1 for mark in item.iter_markers(device)), default=0)
 
 
 class _Clock:

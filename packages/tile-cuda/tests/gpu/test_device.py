@@ -138,11 +138,10 @@ def test_much_shared_memory_streams_and_graphs(arch, flat):
     torch.testing.assert_close(a, b + 1)
 
 
+@pytest.mark.gpu(2)
 def test_the_tensors_device_counts(arch, flat):
     import torch
 
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
     kernel = loaded(flat, add_one(elements=1024), arch)
     for device in (1, 0, 1):
         a = torch.randn(1024, device=f"cuda:{device}")

@@ -145,14 +145,14 @@ def test_threads_launch_on_streams_of_their_own(product):
 
 
 @pytest.fixture
-def two():
-    if torch.cuda.device_count() < 2:
-        pytest.skip("needs two GPUs")
+def back():
+    """The first device is the current one again after the test."""
     yield
     torch.cuda.set_device(0)
 
 
-def test_the_device_of_the_tensors_counts_not_the_current_one(two, product):
+@pytest.mark.gpu(2)
+def test_the_device_of_the_tensors_counts_not_the_current_one(back, product):
     for current, device in ((0, 1), (1, 0), (0, 0), (1, 1), (0, 1)):
         torch.cuda.set_device(current)
         a, b = halves(256, 512, device=device), halves(512, 256, device=device)
@@ -164,7 +164,8 @@ def test_the_device_of_the_tensors_counts_not_the_current_one(two, product):
         assert torch.cuda.current_device() == current
 
 
-def test_a_callee_allocates_where_the_inputs_are(two, backend):
+@pytest.mark.gpu(2)
+def test_a_callee_allocates_where_the_inputs_are(back, backend):
     kernel = tile.compile(
         tiles.tiled_gemm(256, 256, 512, (128, 128, 32)), out_idx=[-1], target="cuda", execution_backend=backend
     )
@@ -175,13 +176,15 @@ def test_a_callee_allocates_where_the_inputs_are(two, backend):
         close(c, a, b)
 
 
-def test_tensors_on_two_devices_are_refused(two, scaling):
+@pytest.mark.gpu(2)
+def test_tensors_on_two_devices_are_refused(back, scaling):
     with pytest.raises(ArgumentError) as caught:
         scaling(torch.zeros(4096, device="cuda:0"), torch.zeros(4096, device="cuda:1"), 1.0)
     assert caught.value.code == "E-ARG-DEVICE"
 
 
-def test_each_device_has_a_stream_and_a_graph(two, scaling):
+@pytest.mark.gpu(2)
+def test_each_device_has_a_stream_and_a_graph(back, scaling):
     held = []
     for device in (0, 1):
         torch.cuda.set_device(device)
