@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 EXAMPLES = sorted(path.stem for path in HERE.glob("*.py") if "\ndef cases(small" in path.read_text(encoding="utf-8"))
 # Quick enough to be emulated whenever tests run.
 QUICK = {"gemm_splitk", "quantise", "topk", "attention_varlen"}
+OFTEN = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EXAMPLES]
 
 
 def load(name):
@@ -56,14 +57,14 @@ def test_there_is_an_example_for_every_kind_of_kernel():
     assert len(EXAMPLES) >= 25
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", OFTEN)
 def test_an_example_on_the_cpu(name):
     with settings.scope(default_target="cpu"):
         run_small(name)
 
 
 @pytest.mark.layer("emulation")
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EXAMPLES])
+@pytest.mark.parametrize("name", OFTEN)
 def test_an_example_as_cuda(name, monkeypatch, tmp_path):
     """Emulated, and through the device compiler."""
     from tile_cuda.toolchain.nvrtc import compile_device

@@ -1,7 +1,6 @@
 """The interpreter, the CPU backend and torch agree: 2,000 generated cases an op, seeded.
 
-`harness` says what a case is. By default a thirtieth of the cases run; ``-m slow`` selects the full count. Each test
-prints how many it ran.
+`harness` says what a case is. Each test prints how many it ran.
 """
 
 import itertools
@@ -23,15 +22,12 @@ CASES = 2000
 EXTENTS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 64)
 
 
-@pytest.fixture(params=[pytest.param(30, id="thirtieth"), pytest.param(1, id="full", marks=pytest.mark.slow)])
-def share(request):
-    """A quick run takes one of `share` kernels."""
-    return request.param
+pytestmark = pytest.mark.slow
 
 
-def plan(kernels: int, share: int, seed: int):
+def plan(kernels: int, seed: int):
     """(number of kernels, cases in each, a seeded random.Random, a numpy generator)."""
-    return max(1, kernels // share), -(-CASES // kernels), random.Random(seed), np.random.default_rng(seed)
+    return kernels, -(-CASES // kernels), random.Random(seed), np.random.default_rng(seed)
 
 
 def small(shape, source, rng, target=None):
@@ -52,8 +48,8 @@ def converted(array: np.ndarray, source: str, target: str) -> np.ndarray:
     return to_numpy(as_tensor(array).to(getattr(torch, target)))
 
 
-def test_copies(share):
-    count, cases, pick, rng = plan(40, share, 1)
+def test_copies():
+    count, cases, pick, rng = plan(40, 1)
     pairs = list(itertools.product(NUMBERS, NUMBERS))
     pick.shuffle(pairs)
     for source, target in pairs[:count]:
@@ -77,8 +73,8 @@ def test_copies(share):
     print(f"copy: {count * cases} cases")
 
 
-def test_fills(share):
-    count, cases, pick, rng = plan(40, share, 2)
+def test_fills():
+    count, cases, pick, rng = plan(40, 2)
     for i in range(count):
         dtype = NUMBERS[i % len(NUMBERS)]
         rows, columns = pick.choice(EXTENTS), pick.choice(EXTENTS)
@@ -105,8 +101,8 @@ REDUCE_DTYPES = (
 )
 
 
-def test_reductions(share):
-    count, cases, pick, rng = plan(40, share, 3)
+def test_reductions():
+    count, cases, pick, rng = plan(40, 3)
     for i in range(count):
         source, target = REDUCE_DTYPES[i % len(REDUCE_DTYPES)]
         floats = DType(source).is_float
@@ -175,8 +171,8 @@ GEMM_DTYPES = (
 )
 
 
-def test_products(share):
-    count, cases, pick, rng = plan(40, share, 4)
+def test_products():
+    count, cases, pick, rng = plan(40, 4)
     for i in range(count):
         a_type, b_type, c_type = dtypes = GEMM_DTYPES[i % len(GEMM_DTYPES)]
         m, n, k = (pick.choice(EXTENTS) for _ in range(3))
@@ -225,8 +221,8 @@ SPARSE_DTYPES = tuple(
 )
 
 
-def test_products_of_a_sparse_a(share):
-    count, cases, pick, rng = plan(40, share, 7)
+def test_products_of_a_sparse_a():
+    count, cases, pick, rng = plan(40, 7)
     torch.manual_seed(7)
     for i in range(count):
         (dtype, c_type), places = SPARSE_DTYPES[7 * i % len(SPARSE_DTYPES)]
@@ -252,10 +248,10 @@ def test_products_of_a_sparse_a(share):
 
 
 @pytest.mark.parametrize("dtype", (*FLOATS, *INTEGERS))
-def test_elementwise_operations(dtype, share):
+def test_elementwise_operations(dtype):
     rng = np.random.default_rng(5)
     table = [operation for operation in OPERATIONS if dtype in operation.types]
-    count = CASES // share
+    count = CASES
     xs, ys, expected = [], [], []
     for operation in table:
         x, y = operands(operation, dtype, count, rng)
@@ -282,9 +278,9 @@ def _answer(operation, x, y):
 
 @pytest.mark.parametrize("source", NUMBERS)
 @pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
-def test_casts(source, signed, share):
+def test_casts(source, signed):
     rng = np.random.default_rng(6)
-    count = CASES // share
+    count = CASES
     targets = tuple(name for name in NUMBERS if name.startswith("u") != signed)
     x = small((count,), source, rng, targets[0])
     if DType(source).is_int:

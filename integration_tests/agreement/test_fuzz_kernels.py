@@ -12,6 +12,8 @@ from tile_core.interpreter import interpret
 from tile_core.testing.compare import assert_close, to_numpy
 from tile_core.testing.programs import random_program, random_program_arguments, random_program_type
 
+pytestmark = pytest.mark.slow
+
 
 def check(seed):
     function = random_program(seed, statements=8)
@@ -41,7 +43,6 @@ def test_random_kernels(seed):
     check(seed)
 
 
-@pytest.mark.slow
 @pytest.mark.layer("fuzz")
 @pytest.mark.parametrize("seed", range(1020, 1120))
 def test_more_random_kernels(seed):

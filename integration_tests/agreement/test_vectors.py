@@ -14,6 +14,8 @@ from tile_core.interpreter import interpret
 from tile_core.ir import Var
 from tile_core.testing.carriers import all_values, empty_tensor, equal_values, from_tensor, to_tensor
 
+pytestmark = pytest.mark.slow
+
 BACKENDS = {"cpu": {"target": "cpu"}, "emulated": {"target": "cuda -arch=sm_80", "execution_backend": "emulate"}}
 N = 256
 

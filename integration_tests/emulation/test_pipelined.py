@@ -13,7 +13,7 @@ from tile_emulator.mutation import classify_synchronisations
 
 SYNCHRONISATION = Path(__file__).parents[2] / "docs" / "synchronisation.md"
 
-pytestmark = pytest.mark.layer("emulation")
+pytestmark = [pytest.mark.layer("emulation"), pytest.mark.slow]
 
 # ldmatrix waits for the whole warp, so no schedule of one warp shows a barrier of its missing; what one lane copied is
 # still not promised to another without it (PTX ISA, memory consistency: ldmatrix orders nothing).

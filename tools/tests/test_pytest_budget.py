@@ -84,10 +84,15 @@ def test_an_unknown_layer_is_an_error_that_lists_the_known_ones(suite):
 
 def test_device_tests_are_left_out_where_there_is_no_device(suite):
     files = {"p/tests/test_a.py": "import pytest\n@pytest.mark.npu\ndef test_1(): assert False\ndef test_2(): ...\n"}
-    absent = (
-        "from tools.pytest_budget import DEVICES\nfrom pathlib import Path\nDEVICES['npu'] = Path('no-such-device')\n"
-    )
-    done = suite(files, budget=absent)
+    done = suite(files, budget="from tools.pytest_budget import DEVICES\nDEVICES['npu'] = 'no-such-device'\n")
+    assert "1 passed, 1 deselected" in done.stdout
+
+
+def test_a_test_of_two_devices_is_left_out_where_there_is_one(suite):
+    body = "import pytest\npytestmark = pytest.mark.gpu\ndef test_1(): ...\n"
+    body += "@pytest.mark.gpu(2)\ndef test_2(): assert False\n"
+    one = "from tools.pytest_budget import DEVICES\nDEVICES['gpu'] = 'null'\n"
+    done = suite({"p/tests/test_a.py": body}, budget=one)
     assert "1 passed, 1 deselected" in done.stdout
 
 

@@ -12,6 +12,8 @@ from tile_core.errors import CompileError, TileWarning
 from tile_core.testing.passes import random_arguments, run_each_pass
 from tile_core.testing.programs import random_program, random_program_arguments, random_program_type
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
 
@@ -67,7 +69,6 @@ def test_random_kernels(seed):
     check_random(seed)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25, 200))
 def test_more_random_kernels(seed):
     check_random(seed)
