@@ -43,6 +43,7 @@ from .transform import (
     ChooseVectors,
     LowerParallelNests,
     OrderBlocks,
+    RequireAlignment,
     ThreadPlacement,
     VectorizeAtomics,
     VersionAlignment,
@@ -93,6 +94,7 @@ def pipeline(target: Target, options: Options) -> Pipeline:
             DeviceSync(intrinsics.sync_threads),
             ThreadSync(_meetings()),
             OrderBlocks,
+            RequireAlignment,
             # Host and device: SPLIT, PACKED
             SplitHostDevice,
             MakePackedAPI("cuda"),

@@ -208,6 +208,9 @@ class HostCPrinter(CPrinter):
         }
         return texts[name]
 
+    def call_host_address(self, node: Call) -> str:
+        return f"(int64_t){self.expr(node.args[0])}"
+
     def call_host_same_device(self, node: Call) -> str:
         a, b = (self.expr(x) for x in node.args)
         return f"({a}->device.device_type == {b}->device.device_type && {a}->device.device_id == {b}->device.device_id)"

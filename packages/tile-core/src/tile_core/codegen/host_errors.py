@@ -26,6 +26,7 @@ declare_codes(
         "E-ARG-STRIDE": "a tensor has strides that the kernel does not take",
         "E-ARG-DEVICE": "a tensor is on the wrong device",
         "E-ARG-LAZY": "a tensor whose elements in memory are not its values yet",
+        "E-ARG-ALIGNMENT": "a tensor that starts beside the addresses that a kernel's vectors need",
         "E-ARG-STORAGE": "a tensor has no memory (fake, meta or functional)",
         "E-ARG-CONDITION": "the arguments break a condition that the kernel states",
     }
@@ -162,6 +163,11 @@ _FIELDS: dict[str, tuple[str, str, str | None]] = {
         "E-ARG-STORAGE",
         "{argument} has no memory",
         "pass a real tensor; under torch.compile, torch.func or fake tensors, make the kernel an operator: tile.op",
+    ),
+    "alignment": (
+        "E-ARG-ALIGNMENT",
+        "{argument} must start at {expected}, got one {got} bytes past it",
+        "pass {argument}.clone(), which starts at one; this is a part of another tensor",
     ),
     "lazy": (
         "E-ARG-LAZY",

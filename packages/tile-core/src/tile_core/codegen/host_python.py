@@ -160,6 +160,8 @@ class HostPythonPrinter(CPrinter):
             return f"args[{self.expr(args[0])}]"
         if node.op == "host.arg_scalar":
             return f"call.scalar(args[{self.expr(args[0])}], {node.dtype.name!r})"
+        if node.op == "host.address":
+            return self.expr(args[0])  # pointers are numbers here
         if node.op in ("host.field", "host.same_device"):
             return f"call.{node.op.removeprefix('host.')}({self._list(args)})"
         if node.op == "host.alloc_output":

@@ -13,6 +13,7 @@ them.
     field(tensor, name, k)            ndim, dtype (one word), shape k, stride k, device_type, device_id, data;
                                       `stride` of a tensor without strides is
                                       row-major's
+    address(pointer)                  a pointer as a number
     same_device(a, b)                 whether two tensors live on one device
     check(ok, argument, field, expected, got)   raises ArgumentError unless ok
     alloc_output(k, like, dtype, shape…)        output k, a new tensor on the device of `like`
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..dtypes import DType, carrier_names
-from .expr import Call, Expr, IntImm, StringImm, as_expr, const
+from .expr import Call, Expr, IntImm, StringImm, as_expr, binary, const
 from .intrinsics import Intrinsic, register_intrinsic
 from .stmt import Evaluate
 
@@ -41,6 +42,7 @@ __all__ = [
     "dtype_word",
     "field",
     "host_call",
+    "past_multiple",
 ]
 
 BOOL = DType("bool")
@@ -80,6 +82,7 @@ HOST_OPS = tuple(
         ("arg_tensor", 1, True, "none", "an argument as a tensor"),
         ("arg_scalar", 1, True, "none", "an argument as a number"),
         ("field", 3, True, "none", "a field of a tensor"),
+        ("address", 1, True, "none", "a pointer as a number"),
         ("same_device", 2, True, "none", "whether two tensors share a device"),
         ("check", 5, False, "opaque", "raises unless the condition holds"),
         ("alloc_output", None, False, "opaque", "a new tensor from the caller's allocator"),
@@ -138,6 +141,11 @@ def field(tensor: Expr, name: str, axis: int = 0) -> Call:
 def arg_is(index: int, kind: str) -> Call:
     """Whether argument `index` is of `kind`."""
     return host_call("arg_is", IntImm(index), StringImm(kind), dtype=BOOL)
+
+
+def past_multiple(pointer: Expr, unit: int) -> Expr:
+    """Bytes that an address lies past a multiple of `unit`."""
+    return binary("floormod", host_call("address", pointer, dtype=INT64), const(unit, INT64))
 
 
 def check(ok: Expr, argument: str, field_name: str, expected: Any, got: Any, span: Any = None) -> Evaluate:

@@ -38,7 +38,7 @@ from ..ir import (
     seq,
     walk,
 )
-from ..ir.host import ArgumentRules, arg_is, carrier_words, check, dtype_word, field, host_call
+from ..ir.host import ArgumentRules, arg_is, carrier_words, check, dtype_word, field, host_call, past_multiple
 from .base import Pass, PassContext, register_pass
 from .options import Options, declare_option
 
@@ -305,6 +305,9 @@ class _Packer:
             empty = zero if empty is None else binary("or", empty, zero)
         stored = binary("ne", field(tensor, "data"), const(0, HANDLE))
         expect(stored if empty is None else binary("or", stored, empty), "storage", "a tensor with storage", "none")
+        if buffer.align > 1:
+            past = past_multiple(field(tensor, "data"), buffer.align)
+            expect(binary("eq", past, 0), "alignment", f"a multiple of {buffer.align} bytes", past)
         return out
 
     def _dimension(

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tile_core.ir import Block, BufferRegion, Stmt, full_region, seq, walk
+from tile_core.ir import Block, BufferRegion, Stmt, full_region, is_one, seq, walk
 from tile_core.layout import Fragment
 from tile_core.tileop import Constraint, Copy, Declined, Facts, LowerContext, Ok
 from tile_core.tileop.default_candidates import CopyLoops
@@ -20,7 +20,7 @@ from tile_core.transform.options import declare_option
 from ..layouts import WARP, Places
 from ..target import architecture
 from .copy import ThreadCopy, aligned_rows
-from .nests import as_nest, is_one
+from .nests import as_nest
 
 __all__ = ["StagedStore"]
 

@@ -18,7 +18,6 @@ from tile_core.errors import CompileError, InternalError, declare_codes
 from tile_core.ir import (
     AccessPtr,
     Attr,
-    Binary,
     Block,
     Broadcast,
     Buffer,
@@ -45,6 +44,7 @@ from tile_core.source import Span
 from ..device import find_device_function
 from ..device.row import has_device_function
 from ..device.table_atomic import ATOMIC_OPERATORS
+from ..predicates import split_predicate
 from ..target import Architecture
 
 __all__ = ["ARENA_ALIGNMENT", "CudaKernelPrinter", "SharedBuffer"]
@@ -286,7 +286,7 @@ class CudaKernelPrinter(CppPrinter):
             if self._is_cached(buffer):
                 loaded = f"tile::load_cached<tile::{self.eviction}, {ctype}, 1>({self.address(buffer, index)})[0]"
             return loaded if node.predicate is None else f"({self.expr(node.predicate)} ? {loaded} : {ctype}(0))"
-        whole, mask = _predicate(node.predicate)
+        whole, mask = split_predicate(node.predicate)
         if isinstance(index, Ramp):
             address, stride = self.address(buffer, index.base), self.expr(index.stride)
             if mask is not None:
@@ -323,7 +323,7 @@ class CudaKernelPrinter(CppPrinter):
             return
         if node.value.dtype.lanes == 1:
             value = f"tile::broadcast<{self.type_name(buffer.dtype)}, {lanes}>({value})"
-        whole, mask = _predicate(node.predicate)
+        whole, mask = split_predicate(node.predicate)
         guard = f"if ({self.expr(whole)}) " if whole is not None else ""
         masked = f"{self.expr(mask)}, " if mask is not None else ""
         suffix = "_if" if mask is not None else ""
@@ -470,20 +470,6 @@ def _has_device_calls(node: For) -> bool:
     return any(
         isinstance(n, Call) and n.op.startswith("cuda.") and not find_intrinsic(n.op).pure for n in walk(node.body)
     )
-
-
-def _predicate(predicate: Expr | None) -> tuple[Expr | None, Expr | None]:
-    """What decides about all lanes, and what decides lane by lane."""
-    if predicate is None:
-        return None, None
-    if predicate.dtype.lanes == 1:
-        return predicate, None
-    if isinstance(predicate, Broadcast):
-        return predicate.value, None
-    if isinstance(predicate, Binary) and predicate.op == "and":
-        if isinstance(predicate.a, Broadcast) and isinstance(predicate.b, Broadcast):
-            return Binary("and", predicate.a.value, predicate.b.value), None
-    return None, predicate
 
 
 def _bits(node: FloatImm) -> int | None:

@@ -27,6 +27,8 @@ from tile_core.ir import (
     TileOpStmt,
     Var,
     binary,
+    const,
+    is_one,
     walk,
 )
 from tile_core.ir.structural import structural_equal
@@ -35,7 +37,9 @@ from tile_core.transform.loop_unswitching import fresh_binders
 from tile_core.transform.options import declare_option
 from tile_core.transform.scoped import ScopedRewriter
 
-__all__ = ["VersionAlignment"]
+__all__ = ["VERSIONS", "VersionAlignment"]
+
+VERSIONS = "alignment_versions"
 
 _VECTOR_BITS = 128
 _OPTION = "tl.disable_alignment_versions"
@@ -61,7 +65,9 @@ class _Version(ScopedRewriter):
         if condition is None:
             return node
         aligned = node.with_(body=Attr("assume", None, condition, node.body, span=node.span))
-        return If(condition, aligned, _Copies().rewrite(fresh_binders(node)), span=node.span)
+        versions = If(condition, aligned, _Copies().rewrite(fresh_binders(node)), span=node.span)
+        # RequireAlignment asks for what the first version's vectors need of the tensors' starts.
+        return Attr(VERSIONS, None, const(1, "int32"), versions, span=node.span)
 
 
 class _Copies(Rewriter):
@@ -78,7 +84,7 @@ def _wanted(launch: KernelLaunch) -> list[tuple[int, Expr]]:
     for buffer in _moved(launch):
         divisor = _VECTOR_BITS // buffer.dtype.storage_bits
         lengths = [buffer.shape[-1], *buffer.strides[:-1]]
-        if buffer.strides and not _is_one(buffer.strides[-1]):
+        if buffer.strides and not is_one(buffer.strides[-1]):
             continue
         if divisor < 2 or any(isinstance(x, IntImm) and x.value % divisor for x in lengths):
             continue
@@ -97,7 +103,7 @@ def _moved(launch: KernelLaunch) -> list[Buffer]:
     found: dict[Buffer, None] = {}
     for item in walk(launch.body):
         if isinstance(item, BufferRegion):
-            along = bool(item.extents) and not _is_one(item.extents[-1])
+            along = bool(item.extents) and not is_one(item.extents[-1])
         elif isinstance(item, (BufferLoad, BufferStore)):
             along = bool(item.indices) and any(v in parallel for v in walk(item.indices[-1]) if isinstance(v, Var))
         else:
@@ -105,7 +111,3 @@ def _moved(launch: KernelLaunch) -> list[Buffer]:
         if along and root_buffer(item.buffer).memory.level == "device" and item.buffer.data is None:
             found[item.buffer] = None
     return list(found)
-
-
-def _is_one(length: Expr) -> bool:
-    return isinstance(length, IntImm) and length.value == 1
